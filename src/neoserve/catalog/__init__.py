@@ -1,0 +1,1 @@
+"""KNOWS: published facts with their source and date."""

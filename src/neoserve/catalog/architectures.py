@@ -1,0 +1,236 @@
+"""config.json -> ModelSpec. An architecture that is not known is refused, never guessed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from ..errors import AskError, CatalogMiss
+from ..schema.model import Ffn, Layer, Mixer, ModelSpec
+from .checkpoint import checkpoint_scheme
+from .families import FAMILIES, Family
+from .ffn import layer_ffn
+from .fields import LENGTHS, Config
+from .layer_kinds import block_symbols, layer_kinds
+from .mixers import layer_mixers
+
+MAX_LAYERS = 2048  # beyond any model; guards against absurd input
+
+
+def read_config(raw: Mapping[str, Any], name: str) -> ModelSpec:
+    """Everything memory and time depend on, from a Hugging Face config.json.
+
+    Raises AskError naming the field that is missing or absurd, CatalogMiss for an unknown
+    architecture.
+    """
+    architecture = architecture_of(raw, name)
+    family = FAMILIES[architecture]
+    config = Config(raw, name, family.defaults)
+    num_layers = len(block_symbols(config)) or config.positive("num_layers")
+    if num_layers > MAX_LAYERS:
+        raise AskError(f"{name}: {num_layers} layers; expected at most {MAX_LAYERS}")
+    kinds = layer_kinds(config, family, num_layers)
+    dtype = dtype_of(raw, name)
+    layers = _layers(config, family, kinds)
+    quantization, kv_dtype = checkpoint_scheme(raw, dtype, kinds, name)
+    if family.fixed_kv_dtype:
+        kv_dtype = dtype
+    embedding, head, final = _ends(config, family)
+    return ModelSpec(
+        id=name,
+        architecture=architecture,
+        family=family_name(layers),
+        hidden_size=config.positive("hidden_size"),
+        vocab_size=config.positive("vocab_size"),
+        num_heads=_query_heads(config, layers),
+        max_position_tokens=max_position(config, name),
+        dtype=dtype,
+        layers=layers,
+        draft_layers=_draft_layers(config, family, layers),
+        embedding_params=embedding,
+        lm_head_params=head,
+        final_params=final,
+        vision_params=_vision_params(raw),
+        quantization=quantization,
+        kv_cache_dtype=kv_dtype,
+        fixed_kv_dtype=family.fixed_kv_dtype,
+    )
+
+
+def architecture_of(raw: Mapping[str, Any], name: str) -> str:
+    """The class that serves this checkpoint."""
+    if not isinstance(raw, Mapping):
+        raise AskError(f"{name}: config.json is not a JSON object")
+    listed = raw.get("architectures") or (raw.get("text_config") or {}).get("architectures") or []
+    if not isinstance(listed, list) or not listed:
+        raise AskError(f"{name}: config.json lacks architectures, the class that serves the model")
+    for architecture in listed:
+        if architecture in FAMILIES:
+            return str(architecture)
+    near = get_close_matches(str(listed[0]), FAMILIES, n=3, cutoff=0.6)
+    raise CatalogMiss(
+        "architecture", str(listed[0]), near,
+        "NeoServe does not guess its layers; `neoserve catalog architectures` lists those it knows",
+    )  # fmt: skip
+
+
+def dtype_of(raw: Mapping[str, Any], name: str) -> str:
+    """The dtype that vLLM's `--dtype auto` picks: float32 checkpoints are served in bfloat16."""
+    text = raw.get("text_config") or {}
+    found = (
+        raw.get("dtype") or raw.get("torch_dtype") or text.get("dtype") or text.get("torch_dtype")
+    )
+    dtype = str(found or "bfloat16").removeprefix("torch.")
+    if raw.get("model_type") in ("gemma", "gemma2", "gemma3", "gemma3_text") and dtype == "float16":
+        return "bfloat16"
+    if dtype in ("float32", "auto"):
+        return "bfloat16"
+    if dtype not in ("bfloat16", "float16"):
+        raise AskError(f"{name}: dtype {dtype!r} is not known; expected bfloat16 or float16")
+    return dtype
+
+
+def max_position(config: Config, name: str) -> int:
+    """The longest context: the smallest stated length, times a linear or dynamic rope factor.
+
+    YaRN and Llama-3 scaling leave max_position_embeddings already scaled (vLLM 0.32,
+    config/model.py:_get_and_verify_max_len).
+    """
+    stated = [config.positive(key) for key in LENGTHS if config.get(key)]
+    length = min(stated, default=2048)
+    rope = config.get("rope_scaling") or config.get("rope_parameters") or {}
+    if isinstance(rope, dict) and "gemma3" not in str(config.get("model_type")):
+        kind = rope.get("rope_type") or rope.get("type")
+        factor = rope.get("factor")
+        if kind in ("linear", "dynamic") and isinstance(factor, (int, float)) and factor > 0:
+            length = int(length * factor)
+    return length
+
+
+def _layers(config: Config, family: Family, kinds: list[str]) -> tuple[Layer, ...]:
+    """One object for each distinct layer, so that later passes can tell repeats by identity."""
+    symbols = block_symbols(config)
+    norm = family.norms_per_layer * config.positive("hidden_size")
+    if family.all_bias:
+        norm *= 2
+    made: dict[Layer, Layer] = {}
+    layers = []
+    for i, kind in enumerate(kinds):
+        symbol = symbols[i] if symbols else ""
+        layer = Layer(
+            mixers=layer_mixers(config, family, kind, i),
+            ffn=_ffn_of(config, family, i, symbol, kind),
+            norm_params=norm,
+        )
+        layers.append(made.setdefault(layer, layer))
+    return tuple(layers)
+
+
+def _ffn_of(config: Config, family: Family, layer: int, symbol: str, kind: str) -> Ffn:
+    pure_state = family.linear_kind in ("mamba1", "mamba2") and not config.get("num_attention_heads")
+    zamba = config.get("model_type") == "zamba2" and kind == "linear"
+    if pure_state or zamba:
+        return Ffn()
+    return layer_ffn(config, family, layer, symbol)
+
+
+def _query_heads(config: Config, layers: tuple[Layer, ...]) -> int:
+    """The number that tensor parallelism is checked against."""
+    heads = config.get("num_heads")
+    if isinstance(heads, list):
+        heads = heads[0]
+    if heads:
+        return int(heads)
+    return next((m.num_heads for layer in layers for m in layer.mixers if m.num_heads), 1)
+
+
+def _ends(config: Config, family: Family) -> tuple[int, int, int]:
+    """(embedding, separate head, the rest) in parameters."""
+    hidden, vocab = config.positive("hidden_size"), config.positive("vocab_size")
+    width = int(config.get("word_embed_proj_dim") or hidden)
+    tied = config.get("tie_word_embeddings")
+    tied = family.tied if tied is None else bool(tied)
+    final = hidden * (2 if family.all_bias else 1)
+    if family.positions_table:
+        positions = max(config.positive(k) for k in LENGTHS if config.get(k))
+        final += (positions + family.positions_offset) * hidden
+    if width != hidden:
+        final += 2 * width * hidden
+    per_layer = int(config.get("hidden_size_per_layer_input") or 0)
+    if per_layer:  # Gemma 3n and 4: one small embedding for each layer
+        layers = config.positive("num_layers")
+        rows = int(config.get("vocab_size_per_layer_input") or vocab)
+        final += rows * per_layer * layers + hidden * per_layer * layers
+    head = 0 if tied else vocab * hidden
+    if family.head_bias:
+        final += vocab
+    return vocab * width, head, final
+
+
+def _draft_layers(
+    config: Config, family: Family, layers: tuple[Layer, ...]
+) -> tuple[Layer, ...]:
+    """The multi-token-prediction head: one more attention layer and a projection of two
+    hidden states into one. vLLM loads one module and runs it again for each draft token."""
+    if not int(config.get("num_draft_layers") or 0):
+        return ()
+    hidden = config.positive("hidden_size")
+    attention = [layer for layer in layers if layer.mixers and layer.mixers[0].state is None]
+    if not attention:
+        return ()
+    model = attention[-1]
+    ffn = max((layer.ffn for layer in layers), key=lambda f: f.total_params)
+    mixer = model.mixers[0]
+    if block_symbols(config):
+        mixer = _full(config, family)
+    return (
+        Layer(
+            mixers=(mixer,),
+            ffn=ffn,
+            norm_params=model.norm_params + 3 * hidden + 2 * hidden * hidden,
+        ),
+    )
+
+
+def _full(config: Config, family: Family) -> Mixer:
+    return layer_mixers(config, family, "full", 0)[0]
+
+
+def family_name(layers: tuple[Layer, ...]) -> str:
+    """A short name for the kinds of layers: dense, moe, mla-moe, swa-mix, gdn-hybrid-moe ..."""
+    kinds = {m.kind for layer in layers for m in layer.mixers}
+    moe = any(layer.ffn.num_experts for layer in layers)
+    if "mla-compressed" in kinds:
+        return "dsv4"
+    if "mla-sparse" in kinds:
+        return "mla-dsa"
+    names = {"gated-delta": "gdn", "kda": "kda", "mamba2": "mamba2", "mamba1": "mamba1",
+             "linear": "linear", "short-conv": "short-conv"}  # fmt: skip
+    states = [names[k] for k in sorted(kinds) if k in names]
+    rest = kinds - set(names)
+    if states:
+        mid = "-mla" if "mla" in rest else ""
+        return states[0] + mid + ("-hybrid" if rest else "") + ("-moe" if moe else "")
+    if "mla" in kinds:
+        return "mla-moe" if moe else "mla"
+    if "chunked" in kinds:
+        return "chunked" + ("-moe" if moe else "")
+    if "sliding" in kinds:
+        return ("swa-mix" if "full" in kinds else "swa-uniform") + ("-moe" if moe else "")
+    return "moe" if moe else "dense"
+
+
+def _vision_params(raw: Mapping[str, Any]) -> int:
+    """Encoder weights from its own sizes: a plain ViT of the stated width and depth."""
+    vision = raw.get("vision_config")
+    if not isinstance(vision, Mapping):
+        return 0
+    width = vision.get("hidden_size") or vision.get("embed_dim") or vision.get("width")
+    depth = vision.get("num_hidden_layers") or vision.get("depth") or vision.get("layers")
+    if not isinstance(width, int) or not isinstance(depth, int):
+        return 0
+    inner = vision.get("intermediate_size") or 4 * width
+    matrices = 3 if vision.get("hidden_act") in ("silu", "quick_silu") else 2
+    return int(depth * (4 * width * width + matrices * width * inner))
+

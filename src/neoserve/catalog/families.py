@@ -1,0 +1,247 @@
+"""Which architectures there are, and where each departs from the common decoder.
+
+The common decoder: grouped-query attention, a gated feed-forward of three matrices, RMS norms,
+no biases, sliding windows from `layer_types` or `sliding_window`. An entry states only what
+differs. Checked against the model classes of vLLM 0.32 (model_executor/models/*.py).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from ..schema.base import Document
+
+
+class Family(Document):
+    """How one architecture class reads its config.json."""
+
+    gated: bool = True  # gate, up and down; else up and down
+    linear_kind: Literal["", "mamba1", "mamba2", "gated-delta", "kda", "linear", "short-conv"] = ""
+    every_layer_both: bool = False  # attention and state side by side in each layer (Falcon-H1)
+    window: Literal["auto", "none", "even", "odd", "every", "pattern"] = "auto"
+    window_period: int = 0  # with "pattern": each n-th layer is full attention
+    defaults: dict[str, Any] = {}  # the config class's defaults that real checkpoints omit
+    qkv_bias: bool = False
+    all_bias: bool = False  # every linear layer and norm has one (GPT-2, OPT, BLOOM ...)
+    norms_per_layer: int = 2
+    qk_norm: Literal["", "head", "full"] = ""
+    query_gate: bool = False  # q_proj makes a gate beside the query (Qwen3-Next)
+    positions_table: bool = False  # learnt positional embedding
+    positions_offset: int = 0
+    fixed_kv_dtype: bool = False  # the class does not hand the cache config to its attention
+    tied: bool = False  # default of tie_word_embeddings
+    half_intermediate: bool = False  # QWen v1 states the sum of gate and up
+    head_bias: bool = False
+    mixer_first: bool = True  # order in which a hybrid layer registers attention and state
+    note: str = ""
+
+
+_LLAMA = Family()
+_QWEN2 = Family(qkv_bias=True)
+_GPT = Family(gated=False, all_bias=True)
+_GEMMA = Family(tied=True)
+
+_GEMMA3_TEXT = {
+    "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256,
+    "vocab_size": 262208, "max_position_embeddings": 131072, "sliding_window_pattern": 6,
+    "tie_word_embeddings": True,
+}  # fmt: skip
+
+# transformers' LagunaConfig; its checkpoints state what differs.
+_LAGUNA = {
+    "hidden_size": 2048, "intermediate_size": 8192, "num_attention_heads": 48,
+    "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 100352, "sliding_window": 512,
+    "max_position_embeddings": 131072, "num_experts": 256, "num_experts_per_tok": 8,
+    "moe_intermediate_size": 512, "shared_expert_intermediate_size": 512, "num_dense_layers": 1,
+}  # fmt: skip
+
+_NEMOTRON_H = Family(gated=False, linear_kind="mamba2", norms_per_layer=1)
+_QWEN35 = Family(
+    linear_kind="gated-delta", qk_norm="head", query_gate=True,
+    defaults={"full_attention_interval": 4},
+)  # fmt: skip
+
+FAMILIES: dict[str, Family] = {
+    # dense
+    "AfmoeForCausalLM": Family(qk_norm="head", norms_per_layer=4, query_gate=True),
+    "ApertusForCausalLM": Family(gated=False, qk_norm="head"),
+    "AquilaForCausalLM": _LLAMA,
+    "AquilaModel": _LLAMA,
+    "ArceeForCausalLM": Family(gated=False),
+    "BaiChuanForCausalLM": _LLAMA,
+    "BaichuanForCausalLM": _LLAMA,
+    "BloomForCausalLM": Family(gated=False, all_bias=True, tied=True),
+    "ChatGLMModel": Family(qkv_bias=True),
+    "ChatGLMForConditionalGeneration": Family(qkv_bias=True),
+    "CohereForCausalLM": Family(tied=True, norms_per_layer=1),
+    "Cohere2ForCausalLM": Family(tied=True, norms_per_layer=1, window="pattern", window_period=4),
+    "Cohere2VisionForConditionalGeneration": Family(
+        tied=True, norms_per_layer=1, window="pattern", window_period=4
+    ),
+    "CwmForCausalLM": _LLAMA,
+    "DeciLMForCausalLM": _LLAMA,
+    "Ernie4_5ForCausalLM": Family(tied=True),
+    "Ernie4_5_ForCausalLM": Family(tied=True),
+    "ExaoneForCausalLM": _LLAMA,
+    "Exaone4ForCausalLM": Family(qk_norm="head"),
+    "FalconForCausalLM": Family(
+        gated=False, tied=True, fixed_kv_dtype=True, norms_per_layer=1,
+        defaults={"max_position_embeddings": 2048},
+    ),
+    "GemmaForCausalLM": Family(tied=True),
+    "Gemma2ForCausalLM": Family(tied=True, window="even", norms_per_layer=4),
+    "Gemma3ForCausalLM": Family(
+        tied=True, norms_per_layer=4, qk_norm="head", window="pattern", window_period=6,
+        defaults=_GEMMA3_TEXT,
+    ),
+    "Gemma3ForConditionalGeneration": Family(
+        tied=True, norms_per_layer=4, qk_norm="head", window="pattern", window_period=6,
+        defaults=_GEMMA3_TEXT,
+    ),
+    "Gemma3nForCausalLM": Family(tied=True, norms_per_layer=4, qk_norm="head"),
+    "Gemma3nForConditionalGeneration": Family(tied=True, norms_per_layer=4, qk_norm="head"),
+    "Gemma4ForCausalLM": Family(tied=True, norms_per_layer=4, qk_norm="head"),
+    "Gemma4ForConditionalGeneration": Family(tied=True, norms_per_layer=4, qk_norm="head"),
+    "Gemma4UnifiedForConditionalGeneration": Family(
+        tied=True, norms_per_layer=4, qk_norm="head"
+    ),
+    "GlmForCausalLM": Family(qkv_bias=True),
+    "Glm4ForCausalLM": Family(qkv_bias=True, norms_per_layer=4),
+    "GPT2LMHeadModel": Family(gated=False, all_bias=True, tied=True, positions_table=True),
+    "GPTBigCodeForCausalLM": Family(
+        gated=False, all_bias=True, tied=True, positions_table=True
+    ),
+    "GPTJForCausalLM": Family(gated=False, norms_per_layer=1, head_bias=True),
+    "GPTNeoXForCausalLM": _GPT,
+    "GPTNeoXJapaneseForCausalLM": Family(gated=False),
+    "CodeGenForCausalLM": Family(gated=False, norms_per_layer=1, head_bias=True),
+    "GraniteForCausalLM": Family(tied=True),
+    "GraniteSWAForCausalLM": Family(tied=True),
+    "HunYuanDenseV1ForCausalLM": Family(qk_norm="head", tied=True),
+    "HyperCLOVAXForCausalLM": _LLAMA,
+    "InternLMForCausalLM": Family(qkv_bias=True),
+    "InternLM2ForCausalLM": _LLAMA,
+    "InternLM3ForCausalLM": _LLAMA,
+    "IQuestCoderForCausalLM": _LLAMA,
+    "IQuestLoopCoderForCausalLM": _LLAMA,
+    "JAISLMHeadModel": Family(all_bias=True, tied=True),
+    "LlamaForCausalLM": _LLAMA,
+    "LLaMAForCausalLM": _LLAMA,
+    "MiMoForCausalLM": _QWEN2,
+    "MiniCPMForCausalLM": _LLAMA,
+    "MistralForCausalLM": _LLAMA,
+    "Ministral3ForCausalLM": _LLAMA,
+    "Mistral3ForConditionalGeneration": _LLAMA,
+    "MPTForCausalLM": Family(gated=False, tied=True),
+    "NemotronForCausalLM": Family(gated=False),
+    "OlmoForCausalLM": Family(norms_per_layer=0),
+    "Olmo2ForCausalLM": Family(qk_norm="full"),
+    "Olmo3ForCausalLM": Family(qk_norm="full"),
+    "OPTForCausalLM": Family(
+        gated=False, all_bias=True, tied=True, positions_table=True, positions_offset=2
+    ),
+    "OrionForCausalLM": _LLAMA,
+    "PanguEmbeddedForCausalLM": Family(qkv_bias=True),
+    "PersimmonForCausalLM": Family(gated=False, all_bias=True, qk_norm="head"),
+    "PhiForCausalLM": Family(gated=False, all_bias=True, norms_per_layer=1, head_bias=True),
+    "Phi3ForCausalLM": _LLAMA,
+    "Phi3SmallForCausalLM": _LLAMA,
+    "Phi4MMForCausalLM": _LLAMA,
+    "QWenLMHeadModel": Family(qkv_bias=True, half_intermediate=True),
+    "Qwen2ForCausalLM": _QWEN2,
+    "Qwen2VLForConditionalGeneration": _QWEN2,
+    "Qwen2_5_VLForConditionalGeneration": _QWEN2,
+    "Qwen3ForCausalLM": Family(qk_norm="head"),
+    "Qwen3VLForConditionalGeneration": Family(qk_norm="head"),
+    "Rnj1ForCausalLM": Family(norms_per_layer=4, qk_norm="head"),
+    "SeedOssForCausalLM": Family(qkv_bias=True),
+    "SmolLM3ForCausalLM": Family(tied=True),
+    "SolarForCausalLM": _LLAMA,
+    "StableLmForCausalLM": _LLAMA,
+    "StableLMEpochForCausalLM": _LLAMA,
+    "Starcoder2ForCausalLM": Family(gated=False, all_bias=True, tied=True),
+    "Step1ForCausalLM": _LLAMA,
+    "TeleChat2ForCausalLM": _LLAMA,
+    "TeleChat3ForCausalLM": _LLAMA,
+    "TeleFLMForCausalLM": _LLAMA,
+    "XverseForCausalLM": _LLAMA,
+    "Plamo3ForCausalLM": Family(norms_per_layer=4, qk_norm="head"),
+    # mixture of experts
+    "BailingMoeForCausalLM": _LLAMA,
+    "BailingMoeV2ForCausalLM": Family(qk_norm="head"),
+    "Cohere2MoeForCausalLM": Family(tied=True, norms_per_layer=1),
+    "DbrxForCausalLM": _LLAMA,
+    "DeepseekForCausalLM": _LLAMA,
+    "Dots1ForCausalLM": Family(qk_norm="head"),
+    "Ernie4_5_MoeForCausalLM": Family(tied=True),
+    "ExaoneMoeForCausalLM": Family(qk_norm="head"),
+    "ExaoneMoEForCausalLM": Family(qk_norm="head"),
+    "FlexOlmoForCausalLM": Family(qk_norm="full"),
+    "Glm4MoeForCausalLM": _QWEN2,
+    "Glm4vMoeForConditionalGeneration": _QWEN2,
+    "GptOssForCausalLM": Family(qkv_bias=True, window="even"),
+    "GraniteMoeForCausalLM": Family(tied=True),
+    "GraniteMoeSharedForCausalLM": Family(tied=True),
+    "GraniteMoeSWAForCausalLM": Family(tied=True),
+    "Grok1ModelForCausalLM": Family(norms_per_layer=4, tied=True),
+    "Grok1ForCausalLM": Family(norms_per_layer=4, tied=True),
+    "HunYuanMoEV1ForCausalLM": Family(qk_norm="head", tied=True),
+    "HYV3ForCausalLM": Family(qk_norm="head"),
+    "LagunaForCausalLM": Family(qk_norm="head", defaults=_LAGUNA),
+    "Llama4ForCausalLM": Family(window="none"),
+    "Llama4ForConditionalGeneration": Family(window="none"),
+    "MiMoV2FlashForCausalLM": _LLAMA,
+    "MiMoV2ForCausalLM": _LLAMA,
+    "MiniMaxM2ForCausalLM": Family(qk_norm="full"),
+    "MixtralForCausalLM": _LLAMA,
+    "OlmoeForCausalLM": Family(qk_norm="full"),
+    "PanguProMoEV2ForCausalLM": Family(qkv_bias=True),
+    "PhiMoEForCausalLM": Family(all_bias=True),
+    "Qwen2MoeForCausalLM": _QWEN2,
+    "Qwen3MoeForCausalLM": Family(qk_norm="head"),
+    "Qwen3VLMoeForConditionalGeneration": Family(qk_norm="head"),
+    "SarvamMoEForCausalLM": Family(qk_norm="head"),
+    "Step3TextForCausalLM": _LLAMA,
+    "Step3p5ForCausalLM": Family(qk_norm="head"),
+    # latent attention
+    "AXK1ForCausalLM": _LLAMA,
+    "DeepseekV2ForCausalLM": _LLAMA,
+    "DeepseekV3ForCausalLM": _LLAMA,
+    "DeepseekV32ForCausalLM": _LLAMA,
+    "DeepseekV4ForCausalLM": _LLAMA,
+    "Glm4MoeLiteForCausalLM": _LLAMA,
+    "GlmMoeDsaForCausalLM": _LLAMA,
+    "KimiK25ForConditionalGeneration": _LLAMA,
+    "KimiVLForConditionalGeneration": _LLAMA,
+    "LongcatFlashForCausalLM": _LLAMA,
+    "MiniCPM3ForCausalLM": _LLAMA,
+    "MistralLarge3ForCausalLM": _LLAMA,
+    "PanguUltraMoEForCausalLM": Family(norms_per_layer=4),
+    # states
+    "BambaForCausalLM": Family(linear_kind="mamba2"),
+    "FalconH1ForCausalLM": Family(linear_kind="mamba2", every_layer_both=True),
+    "FalconMambaForCausalLM": Family(linear_kind="mamba1", norms_per_layer=1),
+    "GraniteMoeHybridForCausalLM": Family(linear_kind="mamba2", tied=True),
+    "JambaForCausalLM": Family(linear_kind="mamba1"),
+    "KimiLinearForCausalLM": Family(linear_kind="kda"),
+    "Lfm2ForCausalLM": Family(linear_kind="short-conv", qk_norm="head", tied=True),
+    "Lfm2MoeForCausalLM": Family(linear_kind="short-conv", qk_norm="head", tied=True),
+    "MambaForCausalLM": Family(linear_kind="mamba1", norms_per_layer=1, tied=True),
+    "Mamba2ForCausalLM": Family(linear_kind="mamba2", norms_per_layer=1),
+    "MiniMaxText01ForCausalLM": Family(linear_kind="linear"),
+    "MiniMaxM1ForCausalLM": Family(linear_kind="linear"),
+    "MiniMaxForCausalLM": Family(linear_kind="linear"),
+    "NemotronHForCausalLM": _NEMOTRON_H,
+    "NemotronHPuzzleForCausalLM": _NEMOTRON_H,
+    "OlmoHybridForCausalLM": Family(linear_kind="gated-delta", qk_norm="full"),
+    "Plamo2ForCausalLM": Family(linear_kind="mamba2", norms_per_layer=4, qk_norm="head"),
+    "Qwen3NextForCausalLM": Family(
+        linear_kind="gated-delta", qk_norm="head", query_gate=True,
+        defaults={"full_attention_interval": 4, "num_nextn_predict_layers": 1},
+    ),
+    "Qwen3_5ForCausalLM": _QWEN35,
+    "Qwen3_5ForConditionalGeneration": _QWEN35,
+    "Qwen3_5MoeForCausalLM": _QWEN35,
+    "Qwen3_5MoeForConditionalGeneration": _QWEN35,
+    "Zamba2ForCausalLM": Family(linear_kind="mamba2", tied=True, mixer_first=False),
+}

@@ -1,0 +1,1 @@
+"""REMEMBERS: what must never change once written."""

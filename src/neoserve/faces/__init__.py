@@ -1,0 +1,1 @@
+"""SHOWS: a face translates, it never decides."""

@@ -1,0 +1,1 @@
+"""OBSERVES: whatever reads a clock, a socket, a process or a file."""

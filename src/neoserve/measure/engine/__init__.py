@@ -1,0 +1,1 @@
+"""Engines: programs that NeoServe starts, watches and stops."""

@@ -1,0 +1,1 @@
+"""COMPUTES: documents in, documents out. No clock, no I/O, no chance."""

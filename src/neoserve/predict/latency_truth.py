@@ -1,0 +1,337 @@
+"""Rows of a latency truth file against predictions: pure; the caller reads and resolves.
+
+The row format is that of shared/truth/LATENCY.md. A row carries flags (`single_tpot`, `ttft` ...)
+that say which of its figures count; each plain flag gives one comparison.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ..schema.engine import Deployment
+from ..schema.workload import Workload
+from ..stats import mean, quantile
+from .serve import Server, closed, open_loop, static
+
+FLAGS = (
+    "single_tpot", "batched_tpot", "ttft", "batch_prefill", "prefill_rate", "e2e_single",
+    "e2e_batched", "throughput", "tput256", "openloop_tpot", "openloop_ttft", "openloop_e2e",
+)  # fmt: skip
+
+_ENGINES = (
+    ("vllm", "vllm"), ("1cat-vllm", "vllm"), ("sglang", "sglang"), ("tensorrt", "tensorrt-llm"),
+    ("nvidia nim", "tensorrt-llm"), ("llama.cpp", "llama.cpp"), ("tgi", "tgi"), ("ibm tgis", "tgi"),
+    ("lmdeploy", "lmdeploy"), ("turbomind", "lmdeploy"), ("rocm atom", "atom"),
+    ("openvino", "openvino"), ("mlx", "mlx"), ("autoawq", "transformers"),
+)  # fmt: skip
+_SCHEMES = (
+    (r"nvfp4", "nvfp4"), (r"mxfp4", "mxfp4"), (r"mxfp8", "mxfp8"),
+    (r"^q\d|^f16$|^iq\d|^bf16$", "gguf"), (r"fp8.*block|fp8_block", "fp8-block"), (r"fp8", "fp8"),
+    (r"awq", "awq"), (r"w4a16|int4|4-bit", "w4a16"), (r"w8a16|int8 weight-only", "w8a16"),
+    (r"w8a8|int8", "w8a8"), (r"fp16|bf16|float16", "none"),
+)  # fmt: skip
+_UNSTATED_PROMPT_TOKENS, _UNSTATED_OUTPUT_TOKENS = 220, 190  # ShareGPT means
+_BENCH_TOKENS = 128  # llama-bench's own default
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One row, in our documents."""
+
+    id: str
+    source: str
+    engine: str
+    device: str
+    arch: str
+    model: str
+    load_mode: str
+    weight_dtype: str
+    scheme: str  # "" where the row states none: the checkpoint's own
+    workload: Workload
+    deployment: Deployment
+    burst_share: float  # of the requests that were sent at once, into an idle server
+    bench_prompt_tokens: int  # of the prefill_rate figure
+    observed: dict[str, float]  # flag -> seconds or tokens per second
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One flag of one row."""
+
+    case: Case
+    flag: str
+    observed: float
+    predicted: float
+
+    @property
+    def error_share(self) -> float:
+        """Absolute, of the observed."""
+        return abs(self.predicted / self.observed - 1.0)
+
+
+def number(row: Mapping[str, str], key: str, absent: float = math.nan) -> float:
+    """A cell as a number, `absent` where it is blank."""
+    text = row.get(key, "")
+    try:
+        return float(text) if text else absent
+    except ValueError:
+        return absent
+
+
+def plain_flags(row: Mapping[str, str]) -> tuple[str, ...]:
+    """Flags that count; those with ~ mark secondary rows."""
+    return tuple(f for f in row.get("uses", "").split() if f in FLAGS)
+
+
+def left_out(row: Mapping[str, str]) -> str:
+    """Why a row is of a regime that this version does not model; "" when it is modelled."""
+    if "disaggregated" in row.get("engine", ""):
+        return "prefill and decode on separate devices"
+    if row.get("spec_decode") == "yes":
+        return "speculative decoding"
+    return ""
+
+
+def engine_of(row: Mapping[str, str]) -> tuple[str, str]:
+    """(engine, version) in our words; a row of 2023 or 2024 without a version is of that era."""
+    text = row.get("engine", "").lower()
+    engine = next((ours for theirs, ours in _ENGINES if text.startswith(theirs)), "compiled")
+    found = re.match(r"\d+\.\d+(?:\.\d+)?", row.get("engine_version", ""))
+    year = row.get("measured_year", "")
+    version = found.group() if found else ""
+    if engine == "vllm" and not version:
+        version = "0.5.0" if year[:4] in ("2023", "2024") else ""
+    if "(v0 engine)" in row.get("engine_version", "").lower():
+        version = "0.7.3"
+    return engine, version
+
+
+def scheme_of(row: Mapping[str, str]) -> str:
+    """The weight scheme's name; "gguf" stands for the type in `weight_dtype`."""
+    text = row.get("weight_dtype", "").lower()
+    if "checkpoint" in text and "unspecified" not in text:
+        return ""
+    if row.get("engine", "").startswith("llama.cpp") and text:
+        return "gguf"
+    return next((ours for pattern, ours in _SCHEMES if re.search(pattern, text)), "")
+
+
+def case_of(row: Mapping[str, str]) -> Case:
+    """A row as a workload, a deployment and what was observed."""
+    deployment, replicas = _deployment(row)
+    in_flight = max(number(row, "concurrency", 1.0), 1.0) / replicas
+    prompt, output = _lengths(row)
+    mode = row.get("load_mode", "")
+    rate = number(row, "request_rate", 0.0) / replicas
+    workload = Workload(
+        arrival="poisson" if mode == "open_loop" else "closed",
+        rate_rps=rate,
+        concurrency=max(1, round(in_flight)),
+        prompt_tokens=prompt,
+        output_tokens=output,
+    )
+    bench = re.search(r"pp(\d+)", row.get("notes", ""))
+    return Case(
+        id=row.get("id", ""),
+        source=row.get("source", ""),
+        engine=deployment.engine,
+        device=row.get("gpu_or_cpu", ""),
+        arch=row.get("arch", ""),
+        model=row.get("model", ""),
+        load_mode=mode,
+        weight_dtype=row.get("weight_dtype", ""),
+        scheme=scheme_of(row),
+        workload=workload,
+        deployment=deployment,
+        burst_share=_burst_share(row),
+        bench_prompt_tokens=int(bench.group(1)) if bench else 0,
+        observed=_observed(row),
+    )
+
+
+def _deployment(row: Mapping[str, str]) -> tuple[Deployment, float]:
+    engine, version = engine_of(row)
+    devices = int(number(row, "num_devices", 1.0))
+    tp = int(number(row, "tensor_parallel", float(devices)))
+    pp = int(number(row, "pipeline_parallel", 1.0))
+    data = int(number(row, "data_parallel", 1.0))
+    expert_parallel = number(row, "expert_parallel", 1.0) > 1
+    replicas = max(1, devices // max(tp * pp, 1)) if not expert_parallel else 1
+    if expert_parallel and data <= 1:
+        devices = tp * pp
+    kv = row.get("kv_dtype", "").lower()
+    deployment = Deployment(
+        hardware=row.get("gpu_or_cpu", ""),
+        num_devices=devices // replicas,
+        engine=engine,
+        engine_version=version,
+        tensor_parallel=tp,
+        pipeline_parallel=pp,
+        expert_parallel=expert_parallel,
+        kv_cache_dtype="fp8" if kv.startswith("fp8") else ("int8" if kv == "int8" else "auto"),
+        enable_prefix_caching=False,
+        replicas=replicas,
+    )
+    return deployment, float(replicas)
+
+
+def _lengths(row: Mapping[str, str]) -> tuple[int, int]:
+    bench = row.get("engine", "").startswith("llama.cpp")
+    prompt = number(row, "isl", _BENCH_TOKENS if bench else _UNSTATED_PROMPT_TOKENS)
+    output = number(row, "osl", _BENCH_TOKENS if bench else _UNSTATED_OUTPUT_TOKENS)
+    return max(1, round(prompt)), max(1, round(output))
+
+
+def _burst_share(row: Mapping[str, str]) -> float:
+    """Share of a closed loop's requests that its start sends at once; a median does not see it."""
+    if row.get("load_mode") != "closed_loop" or "median" in row.get("ttft_stat", ""):
+        return 0.0
+    prompts, in_flight = number(row, "num_prompts"), number(row, "concurrency", 1.0)
+    if math.isnan(prompts):
+        # InferenceX sends ten requests for each one in flight.
+        return 0.1 if row.get("ttft_stat", "").startswith(("mean", "not stated")) else 0.0
+    return min(1.0, in_flight / prompts)
+
+
+def _observed(row: Mapping[str, str]) -> dict[str, float]:
+    tpot_s = number(row, "tpot_ms", number(row, "itl_ms")) / 1e3
+    rate = number(row, "output_tok_s_total", number(row, "total_tok_s"))
+    values = {
+        "single_tpot": tpot_s, "batched_tpot": tpot_s, "openloop_tpot": tpot_s,
+        "ttft": number(row, "ttft_ms") / 1e3, "batch_prefill": number(row, "ttft_ms") / 1e3,
+        "openloop_ttft": number(row, "ttft_ms") / 1e3, "prefill_rate": number(row, "prefill_tok_s"),
+        "e2e_single": number(row, "e2e_ms") / 1e3, "e2e_batched": number(row, "e2e_ms") / 1e3,
+        "openloop_e2e": number(row, "e2e_ms") / 1e3, "throughput": rate, "tput256": rate,
+    }  # fmt: skip
+    found = {flag: values[flag] for flag in plain_flags(row) if values[flag] > 0}
+    if "throughput" in found and math.isnan(number(row, "output_tok_s_total")):
+        found["total_rate"] = rate  # marks a rate that counts prompt tokens too
+    if "decode-phase" in row.get("notes", ""):
+        found["decode_rate"] = rate  # marks a rate without the prefill time
+    return found
+
+
+def predictions(case: Case, server: Server) -> dict[str, float]:
+    """What we say for each flag of a case."""
+    if case.load_mode == "open_loop":
+        return _open(case, server)
+    if case.load_mode in ("static_batch", "burst"):
+        return _static(case, server)
+    return _closed(case, server)
+
+
+def _rates(case: Case, server: Server, requests_per_s: float, tpot_s: float) -> dict[str, float]:
+    replicas = case.deployment.replicas
+    tokens = server.output_tokens
+    if "total_rate" in case.observed:
+        tokens += server.new_tokens
+    rate = replicas * requests_per_s * tokens
+    if "decode_rate" in case.observed:
+        rate = replicas * case.workload.concurrency / tpot_s
+    return {"throughput": rate, "tput256": rate, "prefill_rate": _prefill_rate(case, server)}
+
+
+def _prefill_rate(case: Case, server: Server) -> float:
+    """Tokens a second of a prompt alone, behind a context where the benchmark has one."""
+    if case.bench_prompt_tokens:
+        tokens = float(case.bench_prompt_tokens)
+        depth = server.new_tokens if server.new_tokens > 1 else 0.0
+        seen, batch = depth + tokens / 2, 1.0
+    else:
+        tokens, batch = server.new_tokens, float(case.workload.concurrency)
+        seen = tokens / 2
+        if case.load_mode == "closed_loop":
+            batch = 1.0
+    chunks = max(1.0, math.ceil(batch * tokens / server.limits.chunk_tokens))
+    return batch * tokens / (chunks * server.step.step_s(batch * tokens / chunks, seen, 0.0, 0.0))
+
+
+def _closed(case: Case, server: Server) -> dict[str, float]:
+    point = closed(server, float(case.workload.concurrency))
+    ttft_s, steps = point.ttft_s, server.decode_tokens
+    if case.burst_share:
+        start = static(server, float(case.workload.concurrency))
+        ttft_s += case.burst_share * max(0.0, start.ttft_s - ttft_s)
+    e2e_s = ttft_s + steps * point.tpot_s
+    return {
+        "single_tpot": point.tpot_s, "batched_tpot": point.tpot_s, "ttft": ttft_s,
+        "e2e_single": e2e_s, "e2e_batched": e2e_s,
+        **_rates(case, server, point.rate_rps, point.tpot_s),
+    }  # fmt: skip
+
+
+def _static(case: Case, server: Server) -> dict[str, float]:
+    batch = float(case.workload.concurrency)
+    result = static(server, batch)
+    offline = case.load_mode == "static_batch" and "ttft" not in case.observed
+    tpot_s = result.decode_s if offline else result.tpot_s
+    return {
+        "single_tpot": tpot_s, "batched_tpot": tpot_s, "ttft": result.ttft_s,
+        "batch_prefill": result.prefill_s, "e2e_single": result.e2e_s, "e2e_batched": result.e2e_s,
+        **_rates(case, server, batch / result.e2e_s, result.decode_s),
+    }  # fmt: skip
+
+
+def _open(case: Case, server: Server) -> dict[str, float]:
+    point = open_loop(server, case.workload.rate_rps, 1.0)
+    e2e_s = point.ttft_s + server.decode_tokens * point.tpot_s
+    return {
+        "openloop_tpot": point.tpot_s, "openloop_ttft": point.ttft_s, "openloop_e2e": e2e_s,
+        **_rates(case, server, point.rate_rps, point.tpot_s),
+    }  # fmt: skip
+
+
+def compare(
+    rows: Iterable[Mapping[str, str]], server_for: Callable[[Case], Server | None]
+) -> list[Comparison]:
+    """All plain flags of all rows that `server_for` can resolve."""
+    found = []
+    for row in rows:
+        if not plain_flags(row) or left_out(row):
+            continue
+        case = case_of(row)
+        server = server_for(case)
+        if server is None:
+            continue
+        predicted = predictions(case, server)
+        found += [
+            Comparison(case, flag, value, predicted[flag])
+            for flag, value in case.observed.items()
+            if flag in FLAGS and flag in predicted
+        ]
+    return found
+
+
+def summary(comparisons: Sequence[Comparison]) -> dict[str, float]:
+    """n, sources, devices, mape, median_ape, p90_ape, bias and a source-weighted median."""
+    errors = [c.error_share for c in comparisons]
+    by_source = defaultdict(list)
+    for c in comparisons:
+        by_source[c.case.source].append(c.error_share)
+    return {
+        "n": len(comparisons),
+        "sources": len(by_source),
+        "devices": len({c.case.device for c in comparisons}),
+        "mape": mean(errors),
+        "median_ape": quantile(errors, 0.5),
+        "p90_ape": quantile(errors, 0.9),
+        "bias": quantile([c.predicted / c.observed - 1.0 for c in comparisons], 0.5),
+        "source_median_ape": mean([quantile(e, 0.5) for e in by_source.values()]),
+    }
+
+
+def table(
+    comparisons: Sequence[Comparison], key: Callable[[Comparison], str]
+) -> dict[str, dict[str, dict[str, float]]]:
+    """flag -> key -> summary: the shape of `accuracy latency`'s by_arch, by_engine and so on."""
+    groups: dict[str, dict[str, list[Comparison]]] = defaultdict(lambda: defaultdict(list))
+    for c in comparisons:
+        groups[c.flag][key(c)].append(c)
+    return {
+        flag: {name: summary(group) for name, group in sorted(by_key.items())}
+        for flag, by_key in groups.items()
+    }

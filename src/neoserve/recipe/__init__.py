@@ -1,0 +1,1 @@
+"""WRITES: text for other programs."""

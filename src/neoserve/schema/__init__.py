@@ -1,0 +1,1 @@
+"""NAMES: every document that crosses a room, a wire or a disk."""

@@ -1,0 +1,35 @@
+"""Coefficients: what no data sheet says about how fast an engine gets on a kind of device."""
+
+from __future__ import annotations
+
+from .base import Document
+
+
+class Coefficients(Document, frozen=True):
+    """Resolved for one device class and one engine family.
+
+    Shares are of the data sheet's bandwidth or dense peak. Every value is fitted; what it was
+    fitted on is recorded beside it in catalog/data/coefficients.json.
+    """
+
+    device_class: str
+    engine: str
+    memory_share: float  # streaming weights
+    packed_share: float  # factor on it where weights are stored in fewer than 16 bits
+    kv_share: float  # reading keys, values and states while decoding
+    matrix_share: float  # large matrix products
+    matrix_half_tokens: float  # rows that every product pays on top: tiles, waves, pipelines
+    dtype_share: dict[str, float]  # factor on matrix_share by multiplying dtype
+    unpack_share: float  # factor on matrix_share where weights are unpacked to 16 bits first
+    attention_share: float  # score and value products over a prompt
+    overlap_power: float  # 1: reading and multiplying add up; large: they hide each other
+    layer_s: float  # per decoder layer: gaps between its kernels
+    expert_layer_s: float  # on top, per layer with routed experts
+    launch_s: float  # host time per layer of a step that is not replayed from a graph
+    step_s: float  # host time per step: scheduling, input preparation
+    request_step_s: float  # per step and running request: sampling, detokenizing, streaming
+    admission_s: float  # once per request, before its first step
+    prompt_token_s: float  # once per prompt token: tokenizing, hashing blocks
+    collective_s: float  # one all-reduce of nothing between two devices
+    collective_share: float  # of the link's bandwidth
+    expert_imbalance: float  # busiest expert-parallel rank over the mean

@@ -1,0 +1,70 @@
+"""Deployment, EngineProfile, EngineConfig: which engine, with which settings."""
+
+from __future__ import annotations
+
+from .base import Document
+
+
+class Deployment(Document):
+    """A serving configuration, in the engine's own words. None: the engine's default."""
+
+    hardware: str = ""
+    num_devices: int = 1
+    engine: str = "vllm"
+    engine_version: str = ""  # "" = newest profile
+    tensor_parallel: int = 1
+    pipeline_parallel: int = 1
+    expert_parallel: bool = False
+    decode_context_parallel: int = 1
+    weight_quant: str = "checkpoint"  # as stored, or a name of catalog.quantization
+    kv_cache_dtype: str = "auto"
+    enforce_eager: bool = False
+    enable_prefix_caching: bool = True
+    max_model_len: int | None = None
+    max_num_seqs: int | None = None
+    max_num_batched_tokens: int | None = None
+    gpu_memory_utilization: float | None = None
+    block_size: int | None = None
+    async_scheduling: bool | None = None
+    mamba_ssm_cache_dtype: str = "auto"
+    mamba_cache_dtype: str = "auto"
+    num_speculative_tokens: int = 0  # by the checkpoint's own MTP head
+    disable_hybrid_kv_cache_manager: bool = False
+    replicas: int = 1
+
+    @property
+    def devices_per_replica(self) -> int:
+        """Devices one copy of the model runs on."""
+        return self.tensor_parallel * self.pipeline_parallel
+
+
+class EngineProfile(Document):
+    """How one span of engine versions behaves, where memory or time depends on it.
+
+    Each value's reason stands beside it in catalog/data/engines.json.
+    """
+
+    engine: str
+    versions: str  # ">=0.21,<0.34"
+    device: str  # gpu or cpu
+    default_utilization: float
+    in_flight_batches: int  # batches reserved on top of a window, async scheduling on
+    in_flight_batches_sync: int
+    log_definition: str  # concurrency-x-length | blocks-per-group
+    null_block: bool  # one block is held back when one request is checked to fit
+    graph_memory_reserved: bool  # subtracted before KV is sized
+    prefix_caching_hybrid_default: bool
+    state_checkpoint_kinds: tuple[str, ...]  # mixers that hold one more block with prefix caching
+    sampler_bytes_per_logit: float
+    default_block_size: int
+    mla_blocks: dict[str, tuple[int, int]] = {}  # compute capability major -> (16 bit, fp8)
+    notes: dict[str, str] = {}
+
+
+class EngineConfig(Document):
+    """The exact process: argv and environment, as they are run."""
+
+    engine: str
+    version: str = ""
+    argv: tuple[str, ...] = ()
+    env: dict[str, str] = {}

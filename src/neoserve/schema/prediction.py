@@ -1,0 +1,142 @@
+"""Prediction: what a deployment will do, and why. The field names are a public contract."""
+
+from __future__ import annotations
+
+from .base import Document
+from .engine import Deployment
+
+
+class Memory(Document):
+    """Per device (rank), bytes."""
+
+    total_bytes: int  # what the driver reports
+    usable_bytes: int  # total x utilization
+    weights_bytes: int
+    activation_bytes: int
+    graph_bytes: int
+    non_torch_bytes: int
+    available_kv_bytes: int
+
+
+class Group(Document):
+    """One KV cache group: layers that share a block table."""
+
+    kind: str
+    num_layers: int
+    block_size_tokens: int
+    page_bytes: int  # of one layer, padding included
+    padding_bytes: int  # of `page_bytes`, never used
+    blocks_per_request: int
+
+
+class KvCapacity(Document):
+    """What the engine's own allocator makes of the available bytes, per rank."""
+
+    bytes_per_token: float  # one request's marginal cost, all layers of the rank
+    state_bytes_per_request: int
+    block_size_tokens: int
+    num_blocks: int
+    kv_tokens: int  # as this engine version logs it
+    max_concurrency: float
+    bytes_per_block: int
+    bytes_per_request: int  # one request of max_model_len
+    max_model_len: int
+    longest_request_tokens: int  # that fits alone
+    groups: tuple[Group, ...] = ()
+
+
+class Percentiles(Document):
+    """Absent percentiles are null: this version predicts means."""
+
+    mean: float
+    p50: float | None = None
+    p95: float | None = None
+    p99: float | None = None
+
+
+class Latency(Document):
+    """Seconds."""
+
+    ttft_s: Percentiles
+    tpot_s: Percentiles
+    e2e_s: Percentiles
+
+
+class Throughput(Document):
+    """Of one deployment, all its replicas."""
+
+    output_tokens_per_s: float
+    total_tokens_per_s: float
+    goodput_rps: float | None  # null without an SLO
+    max_rate_rps: float | None  # highest arrival rate within the SLO, or at saturation
+
+
+class Cost(Document):
+    """Null where there is no price. Always says which tokens it divides by."""
+
+    usd_per_hour: float
+    price_basis: str  # "published, AWS us-east-1 on-demand, 2026-07-20" or "given"
+    utilization_share: float
+    usd_per_mtok_output: float
+    usd_per_mtok_input: float
+    usd_per_mtok_total: float
+    usd_per_month: float
+
+
+class Interval(Document):
+    """Where the truth lies with probability `level`."""
+
+    low: float
+    high: float
+    level: float
+
+
+class Part(Document):
+    """One term of a step's time."""
+
+    name: str
+    seconds: float
+
+
+class Prediction(Document, kw_only=True):
+    """The answer for one deployment under one workload."""
+
+    schema: str = "neoserve/prediction/1"
+    basis: str = "predicted"
+    model: str
+    deployment: Deployment
+    memory: Memory | None = None
+    kv: KvCapacity | None = None
+    latency: Latency | None = None
+    throughput: Throughput | None = None
+    cost: Cost | None = None
+    bound: str = ""  # memory | compute | kv | queue | comm | overhead
+    next_bound: str = ""
+    decode_parts: tuple[Part, ...] = ()
+    interval: dict[str, Interval] = {}
+    meets_slo: bool | None = None
+    starts: bool = True
+    refusal: str = ""  # the engine's start-up check that fails, in our words
+    assumptions: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
+    command: str = ""
+
+
+class Rejection(Document):
+    """A candidate that would not start, or cannot be."""
+
+    deployment: Deployment
+    reason: str
+
+
+class Plan(Document, kw_only=True):
+    """Ranked choices."""
+
+    schema: str = "neoserve/plan/1"
+    model: str
+    num_candidates: int
+    best: Prediction | None
+    candidates: tuple[Prediction, ...]
+    pareto: tuple[int, ...]  # indexes into candidates: cost against latency
+    rejected: tuple[Rejection, ...]
+    summary: str
