@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..schema.model import Ffn
 from .families import Family
 from .fields import Config
+from .mixers import reads_earlier_cache
 
 
 def layer_ffn(config: Config, family: Family, layer: int, symbol: str = "") -> Ffn:
@@ -94,6 +95,8 @@ def _dense_width(config: Config, family: Family, layer: int, hidden: int) -> int
     if width is None and config.get("expansion_ratio"):
         width = config.get("expansion_ratio") * hidden
     width = int(width) if width else 4 * hidden
+    if config.get("use_double_wide_mlp") and reads_earlier_cache(config, layer):
+        width *= 2  # Gemma 4: layers without keys of their own spend them here
     if config.get("block_auto_adjust_ff_dim") and config.get("block_ff_dim"):
         width = _lfm2_width(config)
     return width // 2 if family.half_intermediate else width

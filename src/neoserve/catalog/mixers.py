@@ -76,7 +76,7 @@ def _grouped(config: Config, family: Family, kind: str, layer: int) -> Mixer:
     value_matrix = 0 if _keys_are_values(config, kind) else v_width
     params = hidden * (q_width * (2 if family.query_gate else 1) + k_width + value_matrix)
     params += heads * v_dim * model_width
-    shared = _reads_earlier_cache(config, layer)
+    shared = reads_earlier_cache(config, layer)
     if shared:
         params -= hidden * (k_width + value_matrix)
     norms = {"": 0, "head": 2 * head_dim, "full": q_width + k_width}[family.qk_norm]
@@ -118,7 +118,8 @@ def _keys_are_values(config: Config, kind: str) -> bool:
     return kind == "full" and bool(config.get("attention_k_eq_v"))
 
 
-def _reads_earlier_cache(config: Config, layer: int) -> bool:
+def reads_earlier_cache(config: Config, layer: int) -> bool:
+    """Whether a layer attends to the cache of an earlier one (Gemma 3n and 4)."""
     shared = int(config.get("num_kv_shared_layers") or 0)
     return shared > 0 and layer >= config.positive("num_layers") - shared
 

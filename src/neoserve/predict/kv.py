@@ -83,7 +83,9 @@ def cache_groups(
     if any(c.kind == "sliding-mla" for _, c in flat):
         return _packed_groups(flat)
     unified = unify_pages([c for _, c in flat])
-    return _equal_groups([(i, c) for (i, _), c in zip(flat, unified, strict=True)])
+    return _equal_groups(
+        [(i, c) for (i, _), c in zip(flat, unified, strict=True)], profile.padding_ratio
+    )
 
 
 def _promote(flat: list[tuple[int, Cache]]) -> list[tuple[int, Cache]]:
@@ -112,14 +114,14 @@ def _one_type(caches: Sequence[Cache]) -> bool:
     return all((c.kind, c.window_tokens) == (first.kind, first.window_tokens) for c in caches)
 
 
-def _equal_groups(flat: list[tuple[int, Cache]]) -> list[CacheGroup]:
-    """Groups of equal layer count, the rarest type setting it; the last ones are padded."""
+def _equal_groups(flat: list[tuple[int, Cache]], padding_ratio: float) -> list[CacheGroup]:
+    """Groups of equal layer count, the rarest type setting it unless the counts are close."""
     buckets: dict[Cache, list[tuple[int, Cache]]] = {}
     for i, cache in flat:
         buckets.setdefault(cache, []).append((i, cache))
     counts = [len(b) for b in buckets.values()]
-    # 1.5: vLLM's own heuristic against many padding layers (kv_cache_utils.py)
-    size = max(counts) if max(counts) < 1.5 * min(counts) else min(counts)
+    close = max(counts) < padding_ratio * min(counts)
+    size = max(counts) if close else min(counts)
     groups = []
     for bucket in buckets.values():
         num_groups = _ceil(len(bucket), size)

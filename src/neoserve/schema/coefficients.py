@@ -16,7 +16,7 @@ class Coefficients(Document, frozen=True):
     engine: str
     memory_share: float  # streaming weights
     packed_share: float  # factor on it where weights are stored in fewer than 16 bits
-    kv_share: float  # reading keys, values and states while decoding
+    kv_share: float  # reading keys and values while decoding
     matrix_share: float  # large matrix products
     matrix_half_tokens: float  # rows that every product pays on top: tiles, waves, pipelines
     dtype_share: dict[str, float]  # factor on matrix_share by multiplying dtype
@@ -24,6 +24,12 @@ class Coefficients(Document, frozen=True):
     attention_share: float  # score and value products over a prompt
     overlap_power: float  # 1: reading and multiplying add up; large: they hide each other
     layer_s: float  # per decoder layer: gaps between its kernels
+    expert_share: float  # factor on matrix_share: many small products of routed experts
+    expert_memory_share: float  # factor on memory_share: weights of the experts touched
+    expert_half_tokens: float  # as matrix_half_tokens, for each expert touched
+    state_share: float  # of the bandwidth: recurrent states
+    scan_share: float  # of the peak: chunked scans of recurrent layers over a prompt
+    state_layer_s: float  # on top of layer_s, per recurrent layer
     expert_layer_s: float  # on top, per layer with routed experts
     launch_s: float  # host time per layer of a step that is not replayed from a graph
     step_s: float  # host time per step: scheduling, input preparation

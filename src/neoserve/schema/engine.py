@@ -41,21 +41,24 @@ class Deployment(Document):
 class EngineProfile(Document):
     """How one span of engine versions behaves, where memory or time depends on it.
 
-    Each value's reason stands beside it in catalog/data/engines.json.
+    Where a behaviour was read stands in `notes`; the profiles in catalog/data/engines.json were
+    read from the sources of vLLM 0.9 to 0.32 release by release.
     """
 
     engine: str
-    versions: str  # ">=0.21,<0.34"
-    device: str  # gpu or cpu
+    versions: str  # ">=0.29,<0.34"
+    device: str  # gpu, cpu or any
+    rule: str  # whose allocator: vllm, sglang, llama.cpp, trtllm
     default_utilization: float
     in_flight_batches: int  # batches reserved on top of a window, async scheduling on
     in_flight_batches_sync: int
-    log_definition: str  # concurrency-x-length | blocks-per-group
+    log_definition: str  # of "KV cache size": concurrency-x-length, blocks-per-group, pool, cells
     null_block: bool  # one block is held back when one request is checked to fit
-    graph_memory_reserved: bool  # subtracted before KV is sized
+    graph_memory_reserved: bool  # subtracted before the KV cache is sized
     prefix_caching_hybrid_default: bool
     state_checkpoint_kinds: tuple[str, ...]  # mixers that hold one more block with prefix caching
-    sampler_bytes_per_logit: float
+    padding_ratio: float  # layer types this close in number share one group size, padded
+    sampler_bytes_per_logit: float  # of the warm-up on max_num_seqs x vocab
     default_block_size: int
     mla_blocks: dict[str, tuple[int, int]] = {}  # compute capability major -> (16 bit, fp8)
     notes: dict[str, str] = {}

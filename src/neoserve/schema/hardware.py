@@ -22,9 +22,9 @@ class HardwareSpec(Document):
     name: str
     vendor: str
     kind: Literal["gpu", "cpu", "igpu", "tpu", "npu"]
-    memory_bytes: int  # nominal capacity
     bandwidth_bytes_per_s: float
     peak_flops_per_s: dict[str, float]  # dense; dtypes that the hardware multiplies natively
+    memory_bytes: int = 0  # nominal capacity; 0 for a CPU socket, whose machine decides it
     arch: str = ""
     compute_capability: str = ""  # NVIDIA: "9.0"
     year: int = 0
@@ -35,10 +35,14 @@ class HardwareSpec(Document):
     pcie_bandwidth_bytes_per_s: float = 0.0  # one direction
     cores: int = 0
     smt: int = 1
-    numa_nodes: int = 1
+    numa_nodes_per_socket: int = 1
     clock_hz: float = 0.0
     isa: tuple[str, ...] = ()
-    sources: dict[str, str] = {}  # fact -> "title, url, date"
+    memory_channels: int = 0
+    memory_type: str = ""
+    l2_bytes_per_core: int = 0
+    l3_bytes: int = 0
+    sources: dict[str, str] = {}  # fact -> key of the catalog's sources
     notes: tuple[str, ...] = ()
 
 

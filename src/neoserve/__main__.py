@@ -1,0 +1,7 @@
+"""`python -m neoserve`."""
+
+import sys
+
+from .faces.cli import main
+
+sys.exit(main())

@@ -1,0 +1,103 @@
+"""Fitted coefficients by device class and engine family, with what they were fitted on.
+
+A coefficient is a root value times a factor of the device class times a factor of the engine
+family. A class or family with few rows has a factor near one: it falls back to the root.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+from ..schema.coefficients import Coefficients
+from ..schema.hardware import HardwareSpec
+
+_BY_CAPABILITY = {
+    "7.0": "nvidia-volta", "8.0": "nvidia-ampere", "9.0": "nvidia-hopper",
+    "10.0": "nvidia-blackwell", "10.3": "nvidia-blackwell",
+    "8.7": "nvidia-unified", "11.0": "nvidia-unified", "12.1": "nvidia-unified",
+}  # fmt: skip
+_ENGINE_FAMILIES = ("vllm", "sglang", "tensorrt-llm", "llama.cpp", "tgi", "lmdeploy", "atom",
+                    "openvino", "mlx", "transformers", "compiled")  # fmt: skip
+V1_FROM = (0, 8)  # vLLM made its V1 engine the default in 0.8.0
+
+
+def device_class(hardware: HardwareSpec) -> str:
+    """Which devices share coefficients: memory kind and vendor, NVIDIA's data-centre parts apart.
+
+    NVIDIA's compute capability tells HBM parts (x.0, 10.3) and those with unified memory from
+    the GDDR parts, which are all others.
+    """
+    arch = hardware.arch.lower()
+    if hardware.kind == "cpu":
+        arm = "neon" in hardware.isa or "asimd" in hardware.isa or "sve" in hardware.isa
+        arm = arm or hardware.vendor.lower() in ("arm", "aws", "ampere", "apple")
+        return "arm-cpu" if arm else "x86-cpu"
+    if hardware.vendor.lower() == "nvidia":
+        return _BY_CAPABILITY.get(hardware.compute_capability, "nvidia-gddr")
+    if "apple" in (arch, hardware.vendor.lower()):
+        return "apple"
+    if arch.startswith("cdna"):
+        return "amd-cdna"
+    if arch.startswith("rdna"):
+        return "amd-unified" if hardware.kind == "igpu" else "amd-rdna"
+    return "other"
+
+
+def engine_family(engine: str, version: str = "") -> str:
+    """The engine's name, vLLM by generation: V0 schedules on the critical path, V1 beside it."""
+    name = engine.lower()
+    if name == "vllm":
+        found = re.match(r"(\d+)\.(\d+)", version)
+        old = found is not None and (int(found[1]), int(found[2])) < V1_FROM
+        return "vllm-v0" if old else "vllm"
+    return name if name in _ENGINE_FAMILIES else "other"
+
+
+def coefficients_for(hardware: HardwareSpec, engine: str, version: str = "") -> Coefficients:
+    """What the catalog knows for a device and an engine."""
+    return resolve(table(), device_class(hardware), engine_family(engine, version))
+
+
+@lru_cache(maxsize=1)
+def table() -> dict[str, Any]:
+    """The whole of coefficients.json: values with meaning, evidence, spread and date."""
+    text = files(__package__).joinpath("data/coefficients.json").read_text("utf-8")
+    return dict(json.loads(text))
+
+
+@lru_cache(maxsize=256)
+def _resolved(class_name: str, family: str) -> Coefficients:
+    return resolve_values(table()["coefficients"], class_name, family)
+
+
+def resolve(data: dict[str, Any], class_name: str, family: str) -> Coefficients:
+    """Root x class x engine for each coefficient."""
+    if data is table():
+        return _resolved(class_name, family)
+    return resolve_values(data["coefficients"], class_name, family)
+
+
+def resolve_values(entries: dict[str, Any], class_name: str, family: str) -> Coefficients:
+    """The same from the `coefficients` part alone."""
+    values: dict[str, Any] = {"dtype_share": {}}
+    for name, entry in entries.items():
+        value = float(entry["value"])
+        for group, key in (
+            ("by_class", class_name),
+            ("by_engine", family),
+            ("by_pair", f"{class_name}|{family}"),
+        ):
+            value *= float(entry.get(group, {}).get(key, {}).get("factor", 1.0))
+        if "share" in name:
+            value = min(value, 1.0)
+        if name == "overlap_power":
+            value = max(value, 1.0)
+        if name.startswith("dtype_share."):
+            values["dtype_share"][name.removeprefix("dtype_share.")] = value
+        else:
+            values[name] = value
+    return Coefficients(device_class=class_name, engine=family, **values)

@@ -1,0 +1,261 @@
+"""From a HW argument to a Machine: catalog ids, cloud instances, a user's own YAML."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ..errors import AskError, CatalogMiss
+from ..schema.hardware import HardwareSpec, Instance, Link, Machine, Price
+from ..units import GIB
+from .files import bundled, key_of
+
+# A socket without a machine around it: 4 GiB a core, as the m-class of every cloud.
+GIB_PER_CORE = 4
+STALE_DAYS = 90
+
+
+def spec_of(entry: Mapping[str, Any]) -> HardwareSpec:
+    """One catalog entry as a document. Raises AskError naming the entry and the field."""
+    data = {k: v for k, v in entry.items() if k not in ("aliases", "pcie")}
+    pcie = entry.get("pcie")
+    if pcie:
+        data["pcie_bandwidth_bytes_per_s"] = pcie["bandwidth_bytes_per_s"]
+    name = str(entry.get("id", "?"))
+    data.setdefault("name", name)
+    data.setdefault("vendor", "")
+    data.setdefault("kind", "cpu" if data.get("cores") else "gpu")
+    for field in ("bandwidth_bytes_per_s", "peak_flops_per_s"):
+        if not data.get(field):
+            raise AskError(
+                f"hardware {name!r}: no public {field} is known; give it in a YAML of your own"
+            )
+    return HardwareSpec.parse(data, f"hardware {name!r}")
+
+
+@cache
+def _hardware_index() -> dict[str, dict[str, Any]]:
+    return _index(bundled("hardware")["hardware"])
+
+
+@cache
+def _instance_index() -> dict[str, dict[str, Any]]:
+    return _index(bundled("instances")["instances"])
+
+
+def _index(entries: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    index: dict[str, dict[str, Any]] = {}
+    for entry in entries:
+        for name in (entry["id"], *entry.get("aliases", ())):
+            index.setdefault(key_of(name), entry)
+    return index
+
+
+def all_hardware() -> list[dict[str, Any]]:
+    """Every bundled entry."""
+    return list(bundled("hardware")["hardware"])
+
+
+def all_instances() -> list[Instance]:
+    """Every bundled instance."""
+    return [_instance(entry) for entry in bundled("instances")["instances"]]
+
+
+def _instance(entry: Mapping[str, Any]) -> Instance:
+    data = {k: v for k, v in entry.items() if k not in ("aliases", "sources")}
+    return Instance.parse(data, f"instance {entry.get('id')!r}")
+
+
+def find_machine(text: str, extra: Mapping[str, Any] | None = None) -> Machine:
+    """Resolve an id, an alias, an instance, a short form, ``8xH100-SXM`` or a YAML file.
+
+    Raises CatalogMiss with the nearest names.
+    """
+    count, name = _count(text)
+    if name.endswith((".yaml", ".yml")):
+        return _from_yaml(Path(name), count)
+    entry = _lookup(key_of(name), _index((extra or {}).get("hardware", ())), _hardware_index())
+    if entry is not None:
+        return _device_machine(entry, count, extra)
+    entry = _lookup(key_of(name), _index((extra or {}).get("instances", ())), _instance_index())
+    if entry is not None:
+        return _instance_machine(entry, count, extra)
+    names = [e["id"] for e in (*_hardware_index().values(), *_instance_index().values())]
+    near = get_close_matches(name, sorted(set(names)), n=4, cutoff=0.4)
+    raise CatalogMiss(
+        "hardware", name, near, "`neoserve catalog hardware` lists all, a YAML file adds your own"
+    )
+
+
+def _count(text: str) -> tuple[int | None, str]:
+    match = re.fullmatch(r"\s*(\d{1,4})\s*[x×]\s*(\S.*?)\s*", text)
+    if match and int(match[1]) > 0:
+        return int(match[1]), match[2]
+    return None, text.strip()
+
+
+def _lookup(key: str, *indexes: Mapping[str, dict[str, Any]]) -> dict[str, Any] | None:
+    """An exact key, else a prefix that only one entry has. Raises CatalogMiss if several do."""
+    for index in indexes:
+        if key in index:
+            return index[key]
+    if not key:
+        return None
+    for index in indexes:
+        hits = {e["id"]: e for k, e in index.items() if k.startswith(key)}
+        if len(hits) == 1:
+            return next(iter(hits.values()))
+        if hits and len(hits) <= 12 and not _is_cloud_prefix(key):
+            raise CatalogMiss("hardware", key, hits, "the short form fits several: name one")
+    return None
+
+
+def _is_cloud_prefix(key: str) -> bool:
+    return key.endswith(".")
+
+
+def _device_machine(
+    entry: Mapping[str, Any], count: int | None, extra: Mapping[str, Any] | None
+) -> Machine:
+    spec = spec_of(entry)
+    notes: tuple[str, ...] = ()
+    if not spec.memory_bytes and spec.cores:
+        spec = spec.replace(memory_bytes=spec.cores * GIB_PER_CORE * GIB)
+        notes = (
+            f"{spec.id} is a chip; its machine is taken to have {GIB_PER_CORE} GiB a core "
+            f"({spec.memory_bytes // GIB} GiB): name an instance or give --memory",
+        )
+    # a card on PCIe comes up to eight to a host; what has neither link nor PCIe stands alone
+    alone = 8 if spec.pcie_bandwidth_bytes_per_s else 1
+    most = count or (spec.link.max_devices if spec.link else alone)
+    price, priced = _cheapest(spec.id, extra)
+    return Machine(
+        id=spec.id, hardware=spec, num_devices=most, price=price, priced_devices=priced, notes=notes
+    )
+
+
+def _cheapest(hardware: str, extra: Mapping[str, Any] | None) -> tuple[Price | None, int]:
+    """The lowest on-demand price a device among the listed instances of this hardware."""
+    best: tuple[float, Price, int] | None = None
+    entries = [*(extra or {}).get("instances", ()), *bundled("instances")["instances"]]
+    for entry in entries:
+        if entry["hardware"] != hardware or entry.get("cores", 0) and _is_slice(entry):
+            continue
+        for price in entry.get("prices", ()):
+            if price.get("kind", "on-demand") != "on-demand":
+                continue
+            each = price["usd_per_hour"] / entry["num_devices"]
+            if best is None or each < best[0]:
+                named = {**price, "region": f"{entry['id']} {price.get('region', '')}".strip()}
+                best = each, Price.parse(named, entry["id"]), entry["num_devices"]
+    return (best[1], best[2]) if best else (None, 1)
+
+
+def _is_slice(entry: Mapping[str, Any]) -> bool:
+    """Whether a CPU instance rents less than its socket."""
+    spec = _hardware_index().get(key_of(entry["hardware"]))
+    return bool(spec and spec.get("cores") and entry["cores"] < spec["cores"])
+
+
+def _instance_machine(
+    entry: Mapping[str, Any], count: int | None, extra: Mapping[str, Any] | None
+) -> Machine:
+    instance = _instance(entry)
+    found = _lookup(
+        key_of(instance.hardware), _index((extra or {}).get("hardware", ())), _hardware_index()
+    )
+    if found is None:
+        raise CatalogMiss("hardware", instance.hardware, (), f"instance {instance.id} names it")
+    spec, notes = spec_of(found), ()
+    if spec.kind == "cpu" and instance.cores:
+        spec, notes = _slice(spec, instance)
+    return Machine(
+        id=instance.id,
+        hardware=spec,
+        num_devices=instance.num_devices * (count or 1),
+        price=instance.prices[0] if instance.prices else None,
+        priced_devices=instance.num_devices,
+        notes=notes,
+    )
+
+
+def _slice(spec: HardwareSpec, instance: Instance) -> tuple[HardwareSpec, tuple[str, ...]]:
+    """The share of the sockets that an instance rents: cores, their peak, their bandwidth."""
+    share = instance.cores / spec.cores
+    sliced = spec.replace(
+        cores=instance.cores,
+        smt=max(1, instance.vcpus // instance.cores),
+        memory_bytes=instance.memory_bytes,
+        bandwidth_bytes_per_s=spec.bandwidth_bytes_per_s * share,
+        peak_flops_per_s={k: v * share for k, v in spec.peak_flops_per_s.items()},
+        numa_nodes_per_socket=max(1, round(spec.numa_nodes_per_socket * share)),
+        l3_bytes=int(spec.l3_bytes * share),
+    )
+    if share == 1:
+        return sliced, ()
+    return sliced, (
+        f"{instance.id} rents {instance.cores} of {spec.cores} cores; memory bandwidth is taken as "
+        f"its fair share, {sliced.bandwidth_bytes_per_s / 1e9:.0f} GB/s: more is seen when "
+        "neighbours are idle",
+    )
+
+
+def load_extra(path: Path) -> dict[str, Any]:
+    """A user's YAML: ``hardware: [...]`` and ``instances: [...]``, or one hardware entry."""
+    import yaml
+
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise AskError(f"{path}: {error.strerror or error}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        first = str(error).splitlines()[0]
+        raise AskError(f"{path} is not readable YAML: {first}") from None
+    if not isinstance(data, dict):
+        raise AskError(f"{path}: expected a mapping with hardware: or instances:")
+    if "hardware" not in data and "instances" not in data:
+        data = {"hardware": [data]}
+    for kind in ("hardware", "instances"):
+        entries = data.get(kind, [])
+        if not isinstance(entries, list) or not all(
+            isinstance(e, dict) and "id" in e for e in entries
+        ):
+            raise AskError(f"{path}: {kind} must be a list of entries with an id")
+    _defaults(data)
+    return data
+
+
+def _defaults(data: dict[str, Any]) -> None:
+    """A user's instance may leave out what a price list would say; sizes may have units."""
+    from ..units import parse_bytes
+
+    for entry in data.get("instances", []):
+        entry.setdefault("cloud", "own")
+        entry.setdefault("num_devices", 1)
+        entry.setdefault("prices", [])
+    for entry in (*data.get("hardware", []), *data.get("instances", [])):
+        for key in ("memory_bytes", "reported_memory_bytes"):
+            if isinstance(entry.get(key), str):
+                entry[key] = parse_bytes(entry[key])
+
+
+def _from_yaml(path: Path, count: int | None) -> Machine:
+    extra = load_extra(path)
+    if extra.get("instances"):
+        return find_machine(_times(count, extra["instances"][0]["id"]), extra)
+    return find_machine(_times(count, extra["hardware"][0]["id"]), extra)
+
+
+def _times(count: int | None, name: str) -> str:
+    return f"{count}x{name}" if count else name
+
+
+def link_of(spec: HardwareSpec) -> Link:
+    """What devices of one host talk over: their own link, else PCIe."""
+    return spec.link or Link(
+        kind="pcie", bandwidth_bytes_per_s=spec.pcie_bandwidth_bytes_per_s or 16e9, max_devices=8
+    )

@@ -1,0 +1,214 @@
+"""Resolves the names in a request to documents and hands them to the planner.
+
+The one place where catalog and predict meet; every face calls these functions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..catalog.coefficients import coefficients_for
+from ..catalog.engines import find_profile
+from ..catalog.hardware import find_machine, load_extra
+from ..catalog.models import find_model
+from ..catalog.quantization import weight_scheme
+from ..errors import AskError
+from ..predict.plan import Grid, plan
+from ..predict.predictor import Ask, given_price, predict, with_memory
+from ..schema.ask import PlanAsk, PredictAsk
+from ..schema.engine import Deployment
+from ..schema.hardware import Machine
+from ..schema.model import ModelSpec
+from ..schema.prediction import Plan, Prediction
+from ..schema.quantization import quantize
+from ..schema.workload import Slo, Workload
+
+MAX_CANDIDATES = 200_000
+_GPU_SCHEMES = ("checkpoint", "fp8", "w4a16")
+_CPU_SCHEMES = ("checkpoint", "w8a8", "w4a8")
+
+
+def answer_predict(request: PredictAsk) -> Prediction:
+    """One configuration. Raises AskError."""
+    check_workload(request.workload)
+    machine = machine_of(request.on, request)
+    model = scheme_model(
+        find_model(request.model, request.online), request.deployment.weight_quant
+    )
+    return with_command(predict(ask_for(model, machine, request.deployment, request)))
+
+
+def answer_plan(request: PlanAsk) -> Plan:
+    """A ranked comparison. Raises AskError."""
+    check_workload(request.workload)
+    machines = [machine_of(name, request) for name in request.on]
+    if not machines:
+        raise AskError("no hardware was given; name some with --on, for example H100-SXM,L40S")
+    found = find_model(request.model, request.online)
+    models = [(s, scheme_model(found, s)) for s in schemes_of(found, machines, request)]
+    grid = grid_of(request, machines)
+    size = grid.size(machines, len(models))
+    if size > MAX_CANDIDATES:
+        raise AskError(f"{size:,} candidates; at most {MAX_CANDIDATES:,}: narrow one of the lists")
+    base = request.deployment.replace(max_model_len=length_of(request, found))
+    workload = request.workload
+    if request.rate_rps:
+        workload = workload.replace(arrival="poisson", rate_rps=request.rate_rps)
+    request = request.replace(workload=workload)
+    return plan(
+        models, machines, base, grid, workload,
+        ask_of=lambda model, machine, d: ask_for(model, machine, d, request),
+        slo=Slo.parse_text(request.slo) if request.slo else None,
+        rate_rps=request.rate_rps,
+        command_of=command_of,
+        keep=request.keep,
+    )  # fmt: skip
+
+
+def ask_for(
+    model: ModelSpec, machine: Machine, deployment: Deployment, request: PredictAsk | PlanAsk
+) -> Ask:
+    """One question with everything it rests on."""
+    hardware = machine.hardware
+    device = "cpu" if hardware.kind == "cpu" else "gpu"
+    return Ask(
+        model=model,
+        machine=machine,
+        deployment=check_deployment(deployment),
+        workload=request.workload,
+        profile=find_profile(deployment.engine, deployment.engine_version, device),
+        coefficients=coefficients_for(hardware, deployment.engine, deployment.engine_version),
+        slo=Slo.parse_text(request.slo) if request.slo else None,
+        available_kv_bytes=getattr(request, "available_kv_bytes", None),
+        utilization_share=request.utilization_share,
+    )
+
+
+def machine_of(name: str, request: PredictAsk | PlanAsk) -> Machine:
+    """A HW argument with the request's own catalog, memory and price."""
+    if name.strip().lower() == "local":
+        from ..measure.machine import local_machine
+
+        machine = local_machine()
+    else:
+        extra = load_extra(Path(request.catalog)) if request.catalog else None
+        machine = find_machine(name, extra)
+    if request.memory_bytes is not None:
+        machine = machine.replace(hardware=with_memory(machine.hardware, request.memory_bytes))
+    if request.usd_per_hour is not None:
+        machine = given_price(machine, request.usd_per_hour)
+    return machine
+
+
+def scheme_model(model: ModelSpec, scheme: str) -> ModelSpec:
+    """The model in a weight scheme; ``checkpoint`` is as stored."""
+    if scheme == "checkpoint":
+        return model
+    found = weight_scheme(scheme)
+    if found.name == "none" and not model.quantization.method:
+        return model
+    return quantize(model, found)
+
+
+def schemes_of(model: ModelSpec, machines: Iterable[Machine], request: PlanAsk) -> list[str]:
+    """Weight schemes to compare; a checkpoint that is quantized already is taken as it is."""
+    if request.weight_quant is not None:
+        return list(dict.fromkeys(request.weight_quant))
+    if model.quantization.method:
+        return ["checkpoint"]
+    kinds = {m.hardware.kind for m in machines}
+    schemes = list(_CPU_SCHEMES if kinds == {"cpu"} else _GPU_SCHEMES)
+    if len(kinds) > 1 and "cpu" in kinds:
+        schemes += [s for s in _CPU_SCHEMES if s not in schemes]
+    return schemes
+
+
+def grid_of(request: PlanAsk, machines: Iterable[Machine]) -> Grid:
+    """The lists of the request; what it leaves open is filled by what usually matters."""
+    quantized_kv = any("fp8" in m.hardware.peak_flops_per_s for m in machines)
+    hit = request.workload.prefix_hit_share > 0
+    return Grid(
+        tensor_parallel=request.tensor_parallel,
+        pipeline_parallel=request.pipeline_parallel,
+        expert_parallel=request.expert_parallel,
+        kv_cache_dtype=request.kv_cache_dtype or (("auto", "fp8") if quantized_kv else ("auto",)),
+        enforce_eager=request.enforce_eager,
+        enable_prefix_caching=request.enable_prefix_caching or ((True, False) if hit else (True,)),
+        max_num_seqs=request.max_num_seqs or (None,),
+        max_num_batched_tokens=request.max_num_batched_tokens or (None,),
+    )
+
+
+def length_of(request: PlanAsk, model: ModelSpec) -> int:
+    """The context a plan serves with: what was given, else twice the longest request, so that
+    no memory is reserved for lengths that the traffic does not have."""
+    if request.deployment.max_model_len:
+        return request.deployment.max_model_len
+    need = request.workload.prompt_tokens + request.workload.output_tokens
+    if need > model.max_position_tokens:
+        return model.max_position_tokens
+    return min(model.max_position_tokens, max(2048, 1024 * math.ceil(2 * need / 1024)))
+
+
+def check_workload(workload: Workload) -> None:
+    """Raises AskError for lengths and rates that no traffic has."""
+    positive = {"isl": workload.prompt_tokens, "osl": workload.output_tokens,
+                "max-concurrency": workload.concurrency}  # fmt: skip
+    for name, value in positive.items():
+        if value < 1 or value > 100_000_000:
+            raise AskError(f"--{name} is {value}; expected a whole number from 1 to 100,000,000")
+    if not math.isfinite(workload.rate_rps) or workload.rate_rps < 0:
+        raise AskError(f"--request-rate is {workload.rate_rps}; expected a positive number")
+    if workload.arrival != "closed" and workload.rate_rps <= 0:
+        raise AskError("--request-rate is 0; expected requests per second above 0")
+    if not 0 <= workload.prefix_hit_share < 1:
+        raise AskError(
+            f"--prefix-hit-share is {workload.prefix_hit_share}; expected a share below 1"
+        )
+    if not (math.isfinite(workload.burstiness) and workload.burstiness > 0):
+        raise AskError(f"--burstiness is {workload.burstiness}; expected a number above 0")
+
+
+def check_deployment(deployment: Deployment) -> Deployment:
+    """Raises AskError for settings that no engine accepts."""
+    counts: Mapping[str, Any] = {
+        "tensor-parallel": deployment.tensor_parallel,
+        "pipeline-parallel": deployment.pipeline_parallel,
+        "decode-context-parallel": deployment.decode_context_parallel,
+        "max-num-seqs": deployment.max_num_seqs,
+        "max-num-batched-tokens": deployment.max_num_batched_tokens,
+        "max-model-len": deployment.max_model_len,
+        "block-size": deployment.block_size,
+    }
+    for name, value in counts.items():
+        if value is not None and not 1 <= value <= 1_000_000_000:
+            raise AskError(f"--{name} is {value}; expected a positive whole number")
+    share = deployment.gpu_memory_utilization
+    if share is not None and not 0 < share <= 1:
+        raise AskError(f"--gpu-memory-utilization is {share}; expected a share above 0, at most 1")
+    if not 0 <= deployment.num_speculative_tokens <= 64:
+        raise AskError(
+            f"--num-speculative-tokens is {deployment.num_speculative_tokens}; expected 0 to 64"
+        )
+    if deployment.tensor_parallel % deployment.decode_context_parallel:
+        raise AskError(
+            f"--decode-context-parallel {deployment.decode_context_parallel} does not divide "
+            f"--tensor-parallel {deployment.tensor_parallel}"
+        )
+    return deployment
+
+
+def command_of(answer: Prediction) -> str:
+    """The engine's exact command line for an answer."""
+    from ..recipe.vllm import serve_command
+
+    return serve_command(answer.model, answer.deployment)
+
+
+def with_command(answer: Prediction) -> Prediction:
+    """The answer with its command, if it would start."""
+    return answer.replace(command=command_of(answer)) if answer.starts else answer
+

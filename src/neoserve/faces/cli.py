@@ -1,0 +1,259 @@
+"""The command line: reads options, calls one function, prints its document or a table of it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from .. import __version__
+from ..errors import EXIT_MET, EXIT_NOT_MET, AskError, Error
+from .options import CATALOG, ENGINE, JSON, MANY, MONEY, OFFLINE, ONE, WORKLOAD, Option, add_options
+
+HARDWARE_HELP = (
+    "catalog id, cloud instance, local or a YAML file, e.g. H100-SXM, c8g.4xlarge, 8xL40S"
+)
+MODEL_HELP = "bundled or hub id, checkpoint folder, config.json or GGUF file"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command: its words, its options, what runs it."""
+
+    name: str
+    help: str
+    run: Callable[[argparse.Namespace], int]
+    options: tuple[Option, ...] = ()
+    arguments: tuple[tuple[str, dict[str, Any]], ...] = ()
+    example: str = ""
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse that reports a bad ask as everything else does: one sentence, exit code 2."""
+
+    def error(self, message: str) -> NoReturn:
+        raise AskError(f"{message}; `{self.prog} --help` shows what it takes")
+
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        try:
+            return super()._get_value(action, arg_string)  # type: ignore[misc]
+        except AskError as error:
+            flag = "/".join(action.option_strings) or action.dest
+            raise AskError(f"{flag}: {error}") from None
+
+
+def _predict(args: argparse.Namespace) -> int:
+    from .ask import answer_predict
+    from .requests import predict_ask
+
+    answer = answer_predict(predict_ask(args))
+    if args.json:
+        show_json(answer.to_json())
+    else:
+        from .tables import show_prediction
+
+        say(show_prediction(answer))
+    return EXIT_NOT_MET if not answer.starts or answer.meets_slo is False else EXIT_MET
+
+
+def _plan(args: argparse.Namespace) -> int:
+    from .ask import answer_plan
+    from .requests import plan_ask
+
+    result = answer_plan(plan_ask(args))
+    if args.plot:
+        from pathlib import Path
+
+        from .plot import write
+
+        write(result, Path(args.plot))
+        note(f"wrote {args.plot}")
+    if args.json:
+        show_json(result.to_json())
+    else:
+        from .tables import show_plan
+
+        say(show_plan(result))
+    return EXIT_MET if result.best is not None else EXIT_NOT_MET
+
+
+def _catalog(args: argparse.Namespace) -> int:
+    from .catalog import show_catalog
+
+    document, text = show_catalog(args.what, args.name, args.catalog)
+    if args.json:
+        import msgspec
+
+        show_json(msgspec.json.encode(document))
+    else:
+        say(text)
+    return EXIT_MET
+
+
+def _accuracy(args: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from .accuracy import run, show
+
+    document = run(args.what, Path(args.truth), [Path(c) for c in args.configs or ()])
+    if args.json:
+        import msgspec
+
+        show_json(msgspec.json.encode(document))
+    else:
+        say(show(document))
+    return EXIT_MET
+
+
+def _verify(args: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from ..evidence.verify import verify_run
+
+    found = verify_run(Path(args.run), head=args.head or None)
+    if args.json:
+        show_json(found.to_json())
+    else:
+        say(found.show())
+    return EXIT_MET
+
+
+def _demo(args: argparse.Namespace) -> int:
+    from .demo import run
+
+    return run(args.seconds, args.rate, args.out, note)
+
+
+COMMANDS: tuple[Command, ...] = (
+    Command(
+        "predict", "capacity, latency, throughput and cost of one configuration", _predict,
+        (*WORKLOAD, *ONE, *ENGINE, *MONEY, CATALOG, OFFLINE, JSON),
+        (("model", {"help": MODEL_HELP}),
+         ("--on", {"required": True, "metavar": "HW", "help": HARDWARE_HELP})),
+        "neoserve predict Qwen/Qwen3-32B --on H100-SXM --tp 2 --max-concurrency 64 --isl 1000",
+    ),
+    Command(
+        "plan", "rank hardware, parallelism, quantization and settings by cost", _plan,
+        (*WORKLOAD, *MANY, *ENGINE, *MONEY, CATALOG, OFFLINE, JSON),
+        (("model", {"help": MODEL_HELP}),
+         ("--on", {"required": True, "metavar": "HW,HW", "help": HARDWARE_HELP})),
+        "neoserve plan Qwen/Qwen3-32B --on H100-SXM,L40S --rate 4 --isl 1000 --osl 300 "
+        "--slo 'ttft:mean<2s; tpot:mean<50ms'",
+    ),
+    Command(
+        "catalog", "look up hardware, instances, prices, models, engines, quantization", _catalog,
+        (CATALOG, JSON),
+        (("what", {"choices": ("hardware", "instances", "models", "architectures", "engines",
+                               "quantization"), "help": "what to list"}),
+         ("name", {"nargs": "?", "default": "", "help": "one entry in full, or a part of a name"})),
+        "neoserve catalog hardware L40S",
+    ),
+    Command(
+        "accuracy", "predictions against public measurements", _accuracy, (JSON,),
+        (("what", {"choices": ("kv", "oracle", "latency"), "help": "which kind of truth"}),
+         ("--truth", {"required": True, "metavar": "FILE", "help": "the measurements"}),
+         ("--configs", {"action": "append", "metavar": "DIR",
+                        "help": "where rows' config files are, beside the truth file (repeatable)"})),
+        "neoserve accuracy oracle --truth kv_oracle.jsonl",
+    ),
+    Command(
+        "verify", "check a run's ledger chain and the digests of its artifacts", _verify, (JSON,),
+        (("run", {"help": "a run folder"}),
+         ("--head", {"default": "", "metavar": "SHA256", "help": "the published head of the ledger"})),
+        "neoserve verify runs/demo",
+    ),
+    Command(
+        "demo", "the whole way on the embedded engine: predict, measure, record", _demo, (),
+        (("--seconds", {"type": float, "default": 60.0, "help": "length of the load (60)"}),
+         ("--rate", {"type": float, "default": 0.5, "help": "requests per second (0.5)"}),
+         ("--out", {"default": "runs/demo", "metavar": "DIR", "help": "run folder (runs/demo)"})),
+        "neoserve demo",
+    ),
+)  # fmt: skip
+
+
+def parser_of(command: Command) -> Parser:
+    """The parser of one command."""
+    parser = Parser(
+        prog=f"neoserve {command.name}",
+        description=command.help[0].upper() + command.help[1:] + ".",
+        epilog=f"example: {command.example}",
+        allow_abbrev=False,
+    )
+    for name, words in command.arguments:
+        parser.add_argument(name, **words)
+    add_options(parser, command.options)
+    return parser
+
+
+def overview() -> str:
+    """What `neoserve --help` prints."""
+    width = max(len(c.name) for c in COMMANDS)
+    lines = "\n".join(f"  {c.name.ljust(width)}  {c.help}" for c in COMMANDS)
+    return (
+        "usage: neoserve COMMAND ...\n\n"
+        "At my traffic and my latency SLO, which serving configuration gives tokens cheapest?\n\n"
+        f"{lines}\n\n"
+        "Each command has --help and --json. Exit codes: 0 met, 1 not met, 2 bad ask,\n"
+        "3 inconclusive, 4 engine or host failed, 5 evidence broken."
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns its exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _dispatch(words)
+    except Error as error:
+        note(f"neoserve: {error}")
+        return error.exit_code
+    except KeyboardInterrupt:
+        note("neoserve: interrupted")
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_MET
+
+
+def _dispatch(words: list[str]) -> int:
+    if not words or words[0] in ("-h", "--help", "help"):
+        say(overview())
+        return EXIT_MET
+    if words[0] in ("-V", "--version"):
+        say(f"neoserve {__version__}")
+        return EXIT_MET
+    command = next((c for c in COMMANDS if c.name == words[0]), None)
+    if command is None:
+        from difflib import get_close_matches
+
+        near = get_close_matches(words[0], [c.name for c in COMMANDS], n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise AskError(f"unknown command {words[0]!r}{hint} `neoserve --help` lists them")
+    return command.run(parser_of(command).parse_args(words[1:]))
+
+
+def say(text: str) -> None:
+    """Data, on stdout."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def show_json(document: bytes) -> None:
+    """A document, readable by people too."""
+    import msgspec
+
+    say(msgspec.json.format(document, indent=2).decode())
+
+
+def note(text: str) -> None:
+    """Progress and complaints, on stderr."""
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
+

@@ -1,0 +1,198 @@
+"""Every command-line option, once: its words serve --help and the documentation."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import AskError
+from ..units import parse_bytes, parse_share, parse_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option: flags, reader, placeholder, help."""
+
+    flags: tuple[str, ...]
+    help: str
+    read: Callable[[str], Any] = str
+    metavar: str = ""
+    default: Any = None
+    choices: tuple[str, ...] = ()
+    switch: bool = False
+    both: bool = False  # --x and --no-x
+    many: bool = False  # comma-separated list
+    dest: str = ""
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The attribute that argparse stores it under."""
+        return self.dest or self.flags[0].lstrip("-").replace("-", "_")
+
+
+def add_options(parser: argparse.ArgumentParser, options: Iterable[Option]) -> None:
+    """Declare options on a parser."""
+    for option in options:
+        words: dict[str, Any] = {"help": option.help, "default": option.default}
+        if option.dest:
+            words["dest"] = option.dest
+        if option.both:
+            words["action"] = argparse.BooleanOptionalAction
+        elif option.switch:
+            words["action"] = "store_true"
+            words["default"] = False
+        else:
+            words["type"] = _list_of(option.read) if option.many else option.read
+            if option.choices:
+                words["choices"] = option.choices
+            elif option.metavar:
+                words["metavar"] = option.metavar
+        parser.add_argument(*option.flags, **words, **option.extra)
+
+
+def _list_of(read: Callable[[str], Any]) -> Callable[[str], tuple[Any, ...]]:
+    def parse(text: str) -> tuple[Any, ...]:
+        items = [part.strip() for part in text.split(",") if part.strip()]
+        if not items:
+            raise AskError("an empty list was given; expected values between commas")
+        return tuple(read(item) for item in items)
+
+    return parse
+
+
+def whole(text: str) -> int:
+    """A whole number; 8k and 8Ki are read too."""
+    return parse_tokens(text)
+
+
+def real(text: str) -> float:
+    """A finite number."""
+    try:
+        value = float(text)
+    except ValueError:
+        raise AskError(f"{text!r} is not a number") from None
+    if value != value or value in (float("inf"), float("-inf")):
+        raise AskError(f"{text!r} is not finite; give a plain number")
+    return value
+
+
+def price(text: str) -> float:
+    """Dollars an hour."""
+    value = real(text.strip().lstrip("$"))
+    if value < 0:
+        raise AskError(f"price {text!r} is negative; give dollars per hour, for example 0.638")
+    return value
+
+
+def gib(text: str) -> int:
+    """A number of GiB, as logs print it."""
+    return int(real(text) * 2**30)
+
+
+def yes_no(text: str) -> bool:
+    """yes or no."""
+    words = {"yes": True, "true": True, "on": True, "1": True,
+             "no": False, "false": False, "off": False, "0": False}  # fmt: skip
+    if text.lower() not in words:
+        raise AskError(f"{text!r} is neither yes nor no")
+    return words[text.lower()]
+
+
+JSON = Option(("--json",), "print the document instead of a table", switch=True)
+CATALOG = Option(("--catalog",), "YAML file with hardware, instances and prices of your own",
+                 metavar="FILE", default="")  # fmt: skip
+OFFLINE = Option(("--offline",), "never ask the hub for a model", switch=True)
+
+WORKLOAD = (
+    Option(("--isl", "--prompt-tokens", "--input-len"), "prompt tokens of a request (512)", whole,
+           "N", 512, dest="isl"),
+    Option(("--osl", "--output-tokens", "--output-len"), "output tokens of a request (128)", whole,
+           "N", 128, dest="osl"),
+    Option(("--max-concurrency", "--concurrency"), "closed load: requests kept in flight (1)",
+           whole, "N", dest="concurrency"),
+    Option(("--request-rate", "--rate"), "open load: requests per second", real, "RPS",
+           dest="rate"),
+    Option(("--burstiness",), "1 is Poisson, below 1 burstier (gamma), as vllm bench serve", real,
+           "B", 1.0),
+    Option(("--prefix-hit-share",), "share of prompt tokens already in the prefix cache", parse_share,
+           "SHARE", 0.0),
+    Option(("--slo", "--goodput"), "what has to hold, e.g. 'ttft:p95<3s; tpot:p95<200ms'",
+           metavar="SLO", default=""),
+)  # fmt: skip
+
+MONEY = (
+    Option(("--price",), "dollars per hour of the hardware named; replaces the catalog's", price,
+           "USD"),
+    Option(("--utilization",), "share of each hour that the machine is busy, for cost (1)",
+           parse_share, "SHARE", 1.0),
+    Option(("--memory",), "memory of each device, e.g. 24GiB; replaces the catalog's", parse_bytes,
+           "SIZE"),
+)  # fmt: skip
+
+ENGINE = (
+    Option(("--engine",), "vllm, sglang, llama.cpp or tensorrt-llm (vllm)", metavar="NAME",
+           default="vllm"),
+    Option(("--engine-version",), "its version; the newest known if left out", metavar="V",
+           default=""),
+    Option(("--max-model-len",), "longest request, prompt and output", whole, "N"),
+    Option(("--gpu-memory-utilization",), "share of device memory that the engine may use",
+           parse_share, "SHARE"),
+    Option(("--block-size",), "tokens of a KV block", whole, "N"),
+    Option(("--async-scheduling",), "schedule a batch while the last one runs", both=True),
+    Option(("--mamba-ssm-cache-dtype",), "number format of recurrent states", metavar="DTYPE",
+           default="auto"),
+    Option(("--num-speculative-tokens",), "draft tokens by the checkpoint's own MTP head", whole,
+           "N", 0),
+    Option(("--disable-hybrid-kv-cache-manager",), "keep every token of windowed layers",
+           switch=True),
+)  # fmt: skip
+
+ONE = (
+    Option(("--tensor-parallel", "--tp", "--tensor-parallel-size"), "tensor parallel ranks (1)",
+           whole, "N", 1, dest="tensor_parallel"),
+    Option(("--pipeline-parallel", "--pp", "--pipeline-parallel-size"), "pipeline stages (1)",
+           whole, "N", 1, dest="pipeline_parallel"),
+    Option(("--expert-parallel", "--ep", "--enable-expert-parallel"), "whole experts on each rank",
+           switch=True, dest="expert_parallel"),
+    Option(("--decode-context-parallel", "--dcp"), "ranks that share a request's KV cache (1)",
+           whole, "N", 1, dest="decode_context_parallel"),
+    Option(("--weight-quant", "-q"), "checkpoint, fp8, w4a16, awq, w8a8, w4a8, nvfp4, q4_k_m ...",
+           metavar="SCHEME", default="checkpoint"),
+    Option(("--kv-cache-dtype",), "auto, bfloat16, fp8, int8_per_token_head, nvfp4 ...",
+           metavar="DTYPE", default="auto"),
+    Option(("--enforce-eager",), "no CUDA graphs", switch=True),
+    Option(("--enable-prefix-caching",), "reuse the KV cache of shared prefixes (on)", both=True,
+           default=True),
+    Option(("--max-num-seqs",), "requests that run at once", whole, "N"),
+    Option(("--max-num-batched-tokens",), "tokens of one step", whole, "N"),
+    Option(("--replicas",), "copies side by side (1, or what an instance holds)", whole, "N", 1),
+    Option(("--available-kv-bytes", "--available-bytes"),
+           "KV cache bytes of a rank; replaces the memory budget", parse_bytes, "SIZE",
+           dest="available_kv_bytes"),
+    Option(("--available-kv-gib",), "the same in GiB, as engines print it", gib, "GIB"),
+)  # fmt: skip
+
+MANY = (
+    Option(("--tensor-parallel", "--tp"), "tensor parallel sizes to compare (1,2,4 ... devices)",
+           whole, "N,N", many=True, dest="tensor_parallel"),
+    Option(("--pipeline-parallel", "--pp"), "pipeline stages to compare (1)", whole, "N,N", (1,),
+           many=True, dest="pipeline_parallel"),
+    Option(("--expert-parallel", "--ep"), "no, yes or both (no)", yes_no, "no,yes", (False,),
+           many=True, dest="expert_parallel"),
+    Option(("--weight-quant", "-q"), "weight schemes to compare (checkpoint,fp8,w4a16 on GPUs; "
+           "checkpoint,w8a8,w4a8 on CPUs)", metavar="A,B", many=True),
+    Option(("--kv-cache-dtype",), "KV formats to compare (auto,fp8 where the hardware has fp8)",
+           metavar="A,B", many=True),
+    Option(("--enforce-eager",), "no, yes or both (no)", yes_no, "no,yes", (False,), many=True),
+    Option(("--enable-prefix-caching",), "no, yes or both (both if a hit share is given)", yes_no,
+           "no,yes", many=True),
+    Option(("--max-num-seqs",), "values to compare (the engine's default)", whole, "N,N", many=True),
+    Option(("--max-num-batched-tokens",), "values to compare (the engine's default)", whole, "N,N",
+           many=True),
+    Option(("--keep",), "candidates listed in the document (50)", whole, "N", 50),
+    Option(("--plot",), "write the Pareto set, cost against latency, as SVG or PNG", metavar="FILE",
+           default=""),
+)  # fmt: skip

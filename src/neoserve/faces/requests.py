@@ -1,0 +1,104 @@
+"""From parsed command-line options to request documents."""
+
+from __future__ import annotations
+
+import argparse
+
+from ..errors import AskError
+from ..schema.ask import PlanAsk, PredictAsk
+from ..schema.engine import Deployment
+from ..schema.workload import Workload
+
+
+def workload_of(args: argparse.Namespace) -> Workload:
+    """An open load where a rate is given, else a closed one."""
+    if args.rate is not None and args.concurrency is not None:
+        raise AskError("--request-rate and --max-concurrency are two kinds of load; give one")
+    arrival = "closed" if args.rate is None else "poisson"
+    if args.rate is not None and args.burstiness != 1.0:
+        arrival = "gamma"
+    return Workload(
+        arrival=arrival,  # type: ignore[arg-type]
+        rate_rps=args.rate if args.rate is not None else 0.0,
+        burstiness=args.burstiness,
+        concurrency=1 if args.concurrency is None else args.concurrency,
+        prompt_tokens=args.isl,
+        output_tokens=args.osl,
+        prefix_hit_share=args.prefix_hit_share,
+    )
+
+
+def _engine(args: argparse.Namespace) -> Deployment:
+    return Deployment(
+        engine=args.engine,
+        engine_version=args.engine_version,
+        max_model_len=args.max_model_len,
+        gpu_memory_utilization=args.gpu_memory_utilization,
+        block_size=args.block_size,
+        async_scheduling=args.async_scheduling,
+        mamba_ssm_cache_dtype=args.mamba_ssm_cache_dtype,
+        num_speculative_tokens=args.num_speculative_tokens,
+        disable_hybrid_kv_cache_manager=args.disable_hybrid_kv_cache_manager,
+    )
+
+
+def predict_ask(args: argparse.Namespace) -> PredictAsk:
+    """`neoserve predict`."""
+    available = args.available_kv_bytes
+    if args.available_kv_gib is not None:
+        if available is not None:
+            raise AskError("--available-kv-bytes and --available-kv-gib say the same; give one")
+        available = args.available_kv_gib
+    deployment = _engine(args).replace(
+        tensor_parallel=args.tensor_parallel,
+        pipeline_parallel=args.pipeline_parallel,
+        expert_parallel=args.expert_parallel,
+        decode_context_parallel=args.decode_context_parallel,
+        weight_quant=args.weight_quant,
+        kv_cache_dtype=args.kv_cache_dtype,
+        enforce_eager=args.enforce_eager,
+        enable_prefix_caching=args.enable_prefix_caching,
+        max_num_seqs=args.max_num_seqs,
+        max_num_batched_tokens=args.max_num_batched_tokens,
+        replicas=args.replicas,
+    )
+    return PredictAsk(
+        model=args.model,
+        on=args.on,
+        deployment=deployment,
+        workload=workload_of(args),
+        slo=args.slo,
+        usd_per_hour=args.price,
+        utilization_share=args.utilization,
+        available_kv_bytes=available,
+        memory_bytes=args.memory,
+        catalog=args.catalog,
+        online=not args.offline,
+    )
+
+
+def plan_ask(args: argparse.Namespace) -> PlanAsk:
+    """`neoserve plan`."""
+    return PlanAsk(
+        model=args.model,
+        on=tuple(name.strip() for name in args.on.split(",") if name.strip()),
+        deployment=_engine(args),
+        workload=workload_of(args),
+        slo=args.slo,
+        rate_rps=args.rate or 0.0,
+        weight_quant=args.weight_quant,
+        tensor_parallel=args.tensor_parallel,
+        pipeline_parallel=args.pipeline_parallel,
+        expert_parallel=args.expert_parallel,
+        kv_cache_dtype=args.kv_cache_dtype,
+        enforce_eager=args.enforce_eager,
+        enable_prefix_caching=args.enable_prefix_caching,
+        max_num_seqs=args.max_num_seqs,
+        max_num_batched_tokens=args.max_num_batched_tokens,
+        usd_per_hour=args.price,
+        utilization_share=args.utilization,
+        memory_bytes=args.memory,
+        catalog=args.catalog,
+        online=not args.offline,
+        keep=args.keep,
+    )

@@ -1,0 +1,160 @@
+"""The memory of one device, item by item: what is left is the KV cache.
+
+available_kv = total x utilization - weights - activations - non-torch - graphs, as vLLM's
+gpu_worker.determine_available_memory subtracts them. Each item is computed from its cause.
+"""
+
+from __future__ import annotations
+
+from ..schema.engine import Deployment, EngineProfile
+from ..schema.hardware import HardwareSpec
+from ..schema.model import ModelSpec
+from ..schema.prediction import Memory
+from ..schema.quantization import DTYPE_BITS
+from ..units import GIB, MIB
+from .weights import stage_weights
+
+# Share of the nominal capacity that the driver reports where no log told it: 39 devices with a
+# known figure lie in 0.965..1.0, median 0.99.
+REPORTED_SHARE = 0.985
+
+# Beside torch's own pool: library workspaces, and NCCL's buffers once ranks talk
+# (planning report of vLLM 0.19 on H100, 49 runs: 0.24-0.27 GiB alone, about 2.1 GiB at tp >= 2).
+NON_TORCH_BYTES = int(0.25 * GIB)
+COLLECTIVE_BYTES = int(0.45 * GIB)
+
+# vLLM's defaults by device memory (engine/arg_utils.py:get_batch_defaults, API server).
+LARGE_DEVICE_BYTES = 70 * GIB
+HUGE_DEVICE_BYTES = 160 * GIB
+
+
+def total_bytes(hardware: HardwareSpec) -> int:
+    """Memory as the driver reports it."""
+    if hardware.kind == "cpu":
+        return hardware.memory_bytes
+    return hardware.reported_memory_bytes or int(hardware.memory_bytes * REPORTED_SHARE)
+
+
+def default_batch(hardware: HardwareSpec, world_size: int = 1) -> tuple[int, int]:
+    """(max_num_batched_tokens, max_num_seqs) that vLLM picks for an API server."""
+    if hardware.kind == "cpu":
+        return 2048 * world_size, 128 * world_size
+    total = total_bytes(hardware)
+    if total >= HUGE_DEVICE_BYTES:
+        return 16384, 1024
+    if total >= LARGE_DEVICE_BYTES and not hardware.id.startswith("A100"):
+        return 8192, 1024
+    return 2048, 256
+
+
+def resolved(deployment: Deployment, model: ModelSpec, hardware: HardwareSpec,
+             profile: EngineProfile) -> Deployment:  # fmt: skip
+    """The deployment with the engine's defaults filled in."""
+    tokens, seqs = default_batch(hardware, deployment.tensor_parallel)
+    return deployment.replace(
+        max_model_len=deployment.max_model_len or model.max_position_tokens,
+        max_num_batched_tokens=deployment.max_num_batched_tokens or tokens,
+        max_num_seqs=deployment.max_num_seqs or seqs,
+        gpu_memory_utilization=deployment.gpu_memory_utilization or profile.default_utilization,
+    )
+
+
+def activation_bytes(model: ModelSpec, deployment: Deployment, profile: EngineProfile) -> int:
+    """Peak of the profiling pass on one rank: a forward pass of max_num_batched_tokens, and the
+    sampler's warm-up on max_num_seqs x vocab. They do not overlap, so the larger one counts.
+
+    Forward, per token: the widest layer's intermediates, a residual and attention's inputs and
+    outputs. Experts add their gathered rows (fused_moe: hidden and intermediate for each of
+    the chosen experts).
+    """
+    tokens, seqs = deployment.max_num_batched_tokens or 0, deployment.max_num_seqs or 0
+    width = DTYPE_BITS[model.dtype] // 8
+    forward = tokens * width * _widest_layer(model, deployment.tensor_parallel)
+    rows = seqs * (1 + deployment.num_speculative_tokens)
+    sampler = profile.sampler_bytes_per_logit * rows * model.vocab_size
+    return int(max(forward, sampler) + tokens * width * _expert_rows(model, deployment))
+
+
+def _widest_layer(model: ModelSpec, tp: int) -> float:
+    """Elements a token in flight inside the widest dense layer."""
+    hidden = model.hidden_size
+    widest = 0.0
+    for layer in set(model.layers):
+        dense = (layer.ffn.dense_params + layer.ffn.shared_params) / hidden
+        # a mixer's projections are as wide as its weights per hidden unit; a recurrent one works
+        # in fp32 beside them
+        mixers = max((m.params / hidden * (3 if m.state else 1) for m in layer.mixers), default=0)
+        widest = max(widest, dense / tp, mixers / tp)
+    return widest + 5 * hidden
+
+
+def _expert_rows(model: ModelSpec, deployment: Deployment) -> float:
+    """Elements a token spread over its experts' workspaces."""
+    tp = deployment.tensor_parallel
+    rows = 0.0
+    for ffn in {layer.ffn for layer in model.layers if layer.ffn.num_experts}:
+        inner = ffn.expert_intermediate / (1 if deployment.expert_parallel else tp)
+        chosen = ffn.experts_per_token / (tp if deployment.expert_parallel else 1)
+        rows = max(rows, chosen * (max(2 * inner, model.hidden_size) + inner))
+    return rows
+
+
+def graph_bytes(model: ModelSpec, deployment: Deployment) -> int:
+    """CUDA graphs: a private pool of one batch's activations at the largest captured size, and
+    some megabytes a captured size.
+
+    Logged: 0.43 GiB (Llama-8B), 0.5-0.65 (Qwen2-7B), 0.65 (Gemma-3-4B), 1.88 (gpt-oss-120b TP 4),
+    mean 1.04 over 49 runs of vLLM 0.19.
+    """
+    if deployment.enforce_eager:
+        return 0
+    largest = min(512, 2 * (deployment.max_num_seqs or 256))
+    sizes = 3 + largest // 8 if largest <= 256 else 35 + (largest - 256) // 16
+    width = DTYPE_BITS[model.dtype] // 8
+    pool = largest * width * (_widest_layer(model, deployment.tensor_parallel)
+                              + _expert_rows(model, deployment))  # fmt: skip
+    return int(pool + sizes * len(model.layers) * 0.2 * MIB)
+
+
+def non_torch_bytes(deployment: Deployment, hardware: HardwareSpec) -> int:
+    """Memory that torch does not know of."""
+    if hardware.kind == "cpu":
+        return 0
+    ranks = deployment.tensor_parallel * deployment.pipeline_parallel
+    return NON_TORCH_BYTES + (COLLECTIVE_BYTES if ranks > 1 else 0)
+
+
+def budget(
+    model: ModelSpec,
+    deployment: Deployment,
+    profile: EngineProfile,
+    hardware: HardwareSpec,
+    stage: int = 0,
+) -> Memory:
+    """All items for one rank of a pipeline stage; `deployment` has its defaults filled in."""
+    weights = stage_weights(model, deployment, stage).total_bytes
+    if model.safetensors_bytes and deployment.pipeline_parallel == 1:
+        weights = _by_file_size(model, deployment, weights)
+    total = total_bytes(hardware)
+    if hardware.kind == "cpu":
+        total //= max(1, deployment.tensor_parallel) if hardware.numa_nodes_per_socket > 1 else 1
+    usable = int(total * (deployment.gpu_memory_utilization or profile.default_utilization))
+    activations = activation_bytes(model, deployment, profile)
+    graphs = graph_bytes(model, deployment) if hardware.kind != "cpu" else 0
+    other = non_torch_bytes(deployment, hardware)
+    reserved = graphs if profile.graph_memory_reserved else 0
+    return Memory(
+        total_bytes=total,
+        usable_bytes=usable,
+        weights_bytes=weights,
+        activation_bytes=activations,
+        graph_bytes=graphs,
+        non_torch_bytes=other,
+        available_kv_bytes=usable - weights - activations - other - reserved,
+    )
+
+
+def _by_file_size(model: ModelSpec, deployment: Deployment, computed: int) -> int:
+    """Where the files' size is known it replaces the sum over roles, cut over the ranks alike."""
+    alone = stage_weights(model, deployment.replace(tensor_parallel=1), 0).total_bytes
+    return round(model.safetensors_bytes * computed / alone) if alone else computed

@@ -1,0 +1,49 @@
+"""What each operation is asked. One request document in, one answer document out, for every face."""
+
+from __future__ import annotations
+
+from .base import Document
+from .engine import Deployment
+from .workload import Workload
+
+
+class PredictAsk(Document, kw_only=True):
+    """One configuration. `on` is a HW argument, `catalog` a YAML file of the user's own."""
+
+    model: str
+    on: str
+    deployment: Deployment = Deployment()
+    workload: Workload = Workload()
+    slo: str = ""
+    usd_per_hour: float | None = None
+    utilization_share: float = 1.0
+    available_kv_bytes: int | None = None
+    memory_bytes: int | None = None
+    catalog: str = ""
+    online: bool = True
+
+
+class PlanAsk(Document, kw_only=True):
+    """A comparison. Lists are varied; None leaves the choice to the planner."""
+
+    model: str
+    on: tuple[str, ...]
+    deployment: Deployment = Deployment()
+    workload: Workload = Workload()
+    slo: str = ""
+    rate_rps: float = 0.0
+    weight_quant: tuple[str, ...] | None = None
+    tensor_parallel: tuple[int, ...] | None = None
+    pipeline_parallel: tuple[int, ...] = (1,)
+    expert_parallel: tuple[bool, ...] = (False,)
+    kv_cache_dtype: tuple[str, ...] | None = None
+    enforce_eager: tuple[bool, ...] = (False,)
+    enable_prefix_caching: tuple[bool, ...] | None = None
+    max_num_seqs: tuple[int, ...] | None = None
+    max_num_batched_tokens: tuple[int, ...] | None = None
+    usd_per_hour: float | None = None
+    utilization_share: float = 1.0
+    memory_bytes: int | None = None
+    catalog: str = ""
+    online: bool = True
+    keep: int = 50
