@@ -9,7 +9,7 @@ from typing import Any
 from ..errors import AskError, CatalogMiss
 from ..schema.model import Ffn, Layer, Mixer, ModelSpec
 from .checkpoint import checkpoint_scheme
-from .families import FAMILIES, Family
+from .families import FAMILIES, VLLM_UNTIL, Family
 from .ffn import layer_ffn
 from .fields import LENGTHS, Config
 from .layer_kinds import block_symbols, layer_kinds
@@ -24,6 +24,15 @@ def read_config(raw: Mapping[str, Any], name: str) -> ModelSpec:
     Raises AskError naming the field that is missing or absurd, CatalogMiss for an unknown
     architecture.
     """
+    try:
+        return _read(raw, name)
+    except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
+        # A field of the wrong kind can surface anywhere below; the user's file is what is wrong.
+        reason = " ".join(str(error).split())
+        raise AskError(f"{name}: config.json holds a value of the wrong kind: {reason}") from None
+
+
+def _read(raw: Mapping[str, Any], name: str) -> ModelSpec:
     architecture = architecture_of(raw, name)
     family = FAMILIES[architecture]
     config = Config(raw, name, family.defaults)
@@ -55,6 +64,8 @@ def read_config(raw: Mapping[str, Any], name: str) -> ModelSpec:
         quantization=quantization,
         kv_cache_dtype=kv_dtype,
         fixed_kv_dtype=family.fixed_kv_dtype,
+        vllm_until=VLLM_UNTIL.get(architecture, ""),
+        vllm_refusal=_vllm_refusal(config, num_layers),
     )
 
 
@@ -142,7 +153,16 @@ def _query_heads(config: Config, layers: tuple[Layer, ...]) -> int:
         heads = heads[0]
     if heads:
         return int(heads)
-    return next((m.num_heads for layer in layers for m in layer.mixers if m.num_heads), 1)
+    return next((m.num_heads for layer in layers for m in layer.mixers if m.num_heads), 0)
+
+
+def _vllm_refusal(config: Config, num_layers: int) -> str:
+    """What vLLM's model classes refuse in a config that other engines take."""
+    first_window = config.get("max_window_layers")
+    if config.get("use_sliding_window") and first_window is not None and not config.get("layer_types"):
+        if int(first_window) < num_layers:
+            return f"vLLM has no sliding window for layers {first_window} to {num_layers} only"
+    return ""
 
 
 def _ends(config: Config, family: Family) -> tuple[int, int, int]:

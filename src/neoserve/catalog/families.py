@@ -33,6 +33,8 @@ class Family(Document):
     half_intermediate: bool = False  # QWen v1 states the sum of gate and up
     head_bias: bool = False
     mixer_first: bool = True  # order in which a hybrid layer registers attention and state
+    expanded_latent: bool = False  # latent attention that caches keys and values of every head
+    looped: bool = False  # layers run twice, the second time over a window of their own
     note: str = ""
 
 
@@ -123,7 +125,7 @@ FAMILIES: dict[str, Family] = {
     "InternLM2ForCausalLM": _LLAMA,
     "InternLM3ForCausalLM": _LLAMA,
     "IQuestCoderForCausalLM": _LLAMA,
-    "IQuestLoopCoderForCausalLM": _LLAMA,
+    "IQuestLoopCoderForCausalLM": Family(looped=True, defaults={"loop_window_size": 64}),
     "JAISLMHeadModel": Family(all_bias=True, tied=True),
     "LlamaForCausalLM": _LLAMA,
     "LLaMAForCausalLM": _LLAMA,
@@ -166,6 +168,10 @@ FAMILIES: dict[str, Family] = {
     "TeleChat3ForCausalLM": _LLAMA,
     "TeleFLMForCausalLM": _LLAMA,
     "XverseForCausalLM": _LLAMA,
+    "BitNetForCausalLM": Family(norms_per_layer=4, tied=True),
+    "HeliumForCausalLM": _LLAMA,
+    "NanbeigeForCausalLM": _LLAMA,
+    "NanoChatForCausalLM": Family(gated=False, norms_per_layer=0, qk_norm=""),
     "Plamo3ForCausalLM": Family(norms_per_layer=4, qk_norm="head"),
     # mixture of experts
     "BailingMoeForCausalLM": _LLAMA,
@@ -216,7 +222,7 @@ FAMILIES: dict[str, Family] = {
     "KimiK25ForConditionalGeneration": _LLAMA,
     "KimiVLForConditionalGeneration": _LLAMA,
     "LongcatFlashForCausalLM": _LLAMA,
-    "MiniCPM3ForCausalLM": _LLAMA,
+    "MiniCPM3ForCausalLM": Family(expanded_latent=True),
     "MistralLarge3ForCausalLM": _LLAMA,
     "PanguUltraMoEForCausalLM": Family(norms_per_layer=4),
     # states
@@ -247,3 +253,17 @@ FAMILIES: dict[str, Family] = {
     "Qwen3_5MoeForConditionalGeneration": _QWEN35,
     "Zamba2ForCausalLM": Family(linear_kind="mamba2", tied=True, mixer_first=False),
 }
+
+# The last vLLM release that serves a class (model_executor/models/registry.py:
+# _PREVIOUSLY_SUPPORTED_MODELS, vLLM 0.32).
+VLLM_UNTIL: dict[str, str] = {
+    "JAISLMHeadModel": "0.22.0", "QWenLMHeadModel": "0.23.0", "InternLMForCausalLM": "0.23.0",
+    "XverseForCausalLM": "0.23.0", "Dots1ForCausalLM": "0.23.0", "BambaForCausalLM": "0.23.0",
+    "MiniMaxForCausalLM": "0.23.0", "MiniMaxText01ForCausalLM": "0.23.0",
+    "MiniMaxM1ForCausalLM": "0.23.0", "BaiChuanForCausalLM": "0.23.0",
+    "BaichuanForCausalLM": "0.23.0", "AquilaModel": "0.24.0", "AquilaForCausalLM": "0.24.0",
+    "Grok1ModelForCausalLM": "0.24.0", "Grok1ForCausalLM": "0.24.0",
+    "Plamo2ForCausalLM": "0.26.0", "MPTForCausalLM": "0.28.0",
+    "MptForCausalLM": "0.28.0", "StableLMEpochForCausalLM": "0.28.0",
+    "Phi3SmallForCausalLM": "0.9.2", "CodeGenForCausalLM": "0.0",  # 0.0: never
+}  # fmt: skip

@@ -10,9 +10,9 @@ from pathlib import Path
 from ..errors import AskError
 from ..schema.model import ModelSpec, Quantization
 from .architectures import read_config
-from .gguf_config import GgufKeys, class_of, hf_config
+from .gguf_config import GgufKeys, hf_config
 from .gguf_header import GgufHeader, GgufTensor, read_gguf
-from .gguf_names import FLOATS, MIXTURES
+from .gguf_names import FLOATS, MIXTURES, class_of
 
 __all__ = ["GgufHeader", "GgufTensor", "gguf_model", "read_gguf"]
 
@@ -41,7 +41,7 @@ def gguf_model(path: str | os.PathLike[str]) -> ModelSpec:
     return model.replace(
         quantization=_quantization(header),
         safetensors_bytes=sum(tensor.num_bytes for tensor in header.tensors),
-        notes=model.notes + _miscount(model, header.tensors),
+        notes=model.notes + _whole_heads(keys) + _miscount(model, header.tensors),
     )
 
 
@@ -133,6 +133,13 @@ def _scheme(header: GgufHeader) -> str:
     if mixture.partition("_")[0] == main.partition("_")[0]:
         return mixture
     return "none" if main in FLOATS else main
+
+
+def _whole_heads(keys: GgufKeys) -> tuple[str, ...]:
+    """A note where llama.cpp does not cache the latents that the layers are described by."""
+    if not keys.number("attention.kv_lora_rank") or keys.number("attention.key_length_mla"):
+        return ()
+    return ("llama.cpp caches whole heads of this file, not latents: it needs more KV memory",)
 
 
 def _miscount(model: ModelSpec, tensors: Iterable[GgufTensor]) -> tuple[str, ...]:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from fractions import Fraction
 from typing import Any
 
-from ..errors import AskError, CatalogMiss
+from ..errors import AskError
 from .architectures import MAX_LAYERS
 from .families import FAMILIES, Family
 from .gguf_header import Value
-from .gguf_names import ARCHITECTURES, PERIODS, RENAMED
+from .gguf_names import PERIODS, RENAMED, class_of
 
 _MAX_NUMBER = 1 << 40  # of anything but weights
 
@@ -67,23 +66,12 @@ class GgufKeys:
         return self._metadata.get(f"{self.arch}.{key}")
 
     def has(self, stem: str) -> bool:
-        """Whether any layer has a tensor of this name."""
+        """Whether any layer has a tensor of this name, `attn_q.bias` say."""
         return any(stem in block for block in self.blocks)
 
 
 def _is_count(value: Any) -> bool:
     return isinstance(value, int) and 0 <= value < _MAX_NUMBER
-
-
-def class_of(arch: str) -> str:
-    """The Hugging Face class of a general.architecture. Raises CatalogMiss."""
-    if arch in ARCHITECTURES:
-        return ARCHITECTURES[arch]
-    near = get_close_matches(arch, ARCHITECTURES, n=3, cutoff=0.5)
-    raise CatalogMiss(
-        "GGUF architecture", arch[:60], near,
-        "NeoServe does not guess its layers: give a GGUF file of an architecture that it knows",
-    )  # fmt: skip
 
 
 def hf_config(keys: GgufKeys, dtype: str) -> dict[str, Any]:
@@ -145,22 +133,24 @@ def _attention(keys: GgufKeys, hidden: int) -> dict[str, Any]:
         config["num_attention_heads_per_layer"] = heads
     if any(kv_heads):
         config["num_key_value_heads"] = _uniform(kv_heads)
+    return config | _widths(keys, hidden // most)
+
+
+def _widths(keys: GgufKeys, even: int) -> dict[str, Any]:
+    """Head widths; `even` is the hidden size over the heads, llama.cpp's default."""
     key, value = keys.number("attention.key_length"), keys.number("attention.value_length")
     if keys.number("attention.kv_lora_rank"):
         rope = keys.need("rope.dimension_count")
         if keys.number("attention.indexer.key_length"):
             keys.need("attention.q_lora_rank")  # the indexer's query is made of it
-        key = keys.number("attention.key_length_mla") or key or hidden // most
-        value = keys.number("attention.value_length_mla") or value or hidden // most
-        return config | {
-            "qk_rope_head_dim": rope, "qk_nope_head_dim": key - rope, "v_head_dim": value,
-        }  # fmt: skip
+        key = keys.number("attention.key_length_mla") or key or even
+        value = keys.number("attention.value_length_mla") or value or even
+        return {"qk_rope_head_dim": rope, "qk_nope_head_dim": key - rope, "v_head_dim": value}
     narrow = keys.number("attention.key_length_swa")
     if narrow and narrow != key:  # Gemma 4: windowed layers have narrower heads
-        return config | {"head_dim": narrow, "global_head_dim": key}
-    if key:
-        config["head_dim"] = key
-    return config | ({"v_head_dim": value} if value else {})
+        return {"head_dim": narrow, "global_head_dim": key}
+    named = {"head_dim": key, "v_head_dim": value}
+    return {name: width for name, width in named.items() if width}
 
 
 def _feed_forward(keys: GgufKeys) -> dict[str, Any]:
@@ -188,10 +178,9 @@ def _state(keys: GgufKeys, family: Family, hidden: int, pure: bool) -> dict[str,
         return {}
     kernel = keys.need("ssm.conv_kernel")
     if kind == "kda":
-        return {"linear_attn_config": {
-            "num_heads": keys.need("attention.head_count"), "head_dim": keys.need("kda.head_dim"),
-            "short_conv_kernel_size": kernel,
-        }}  # fmt: skip
+        heads, width = keys.need("attention.head_count"), keys.need("kda.head_dim")
+        sizes = {"num_heads": heads, "head_dim": width, "short_conv_kernel_size": kernel}
+        return {"linear_attn_config": sizes}
     inner, rank = keys.need("ssm.inner_size"), keys.need("ssm.time_step_rank")
     size, groups = keys.need("ssm.state_size"), keys.number("ssm.group_count")
     if kind == "gated-delta":
@@ -238,15 +227,15 @@ def _mixer_word(stems: set[str]) -> str:
 def _symbols(keys: GgufKeys, words: list[str]) -> str:
     """Nemotron-H: one letter a layer, a mixer or a feed-forward."""
     widths = keys.series("feed_forward_length") or [0] * keys.layers
-    letters = []
+    letters = ""
     for block, word, width in zip(keys.blocks, words, widths, strict=True):
         if word == "full_attention":
-            letters.append("*")
+            letters += "*"
         elif word == "linear_attention" and (keys.complete or not width):
-            letters.append("M")
+            letters += "M"
         else:
-            letters.append("E" if "ffn_gate_inp.weight" in block else "-")
-    return "".join(letters)
+            letters += "E" if "ffn_gate_inp.weight" in block else "-"
+    return letters
 
 
 def _windows(keys: GgufKeys, words: list[str]) -> dict[str, Any]:
@@ -261,7 +250,7 @@ def _windows(keys: GgufKeys, words: list[str]) -> dict[str, Any]:
     if not window or not any(pattern):
         return {"layer_types": words}
     cut = zip(words, pattern, strict=True)
-    return {"layer_types": [word if w == "full_attention" and p else w for w, p in cut], **narrow}
+    return {"layer_types": [word if w == "full_attention" and p else w for w, p in cut]} | narrow
 
 
 def _pattern(keys: GgufKeys) -> list[bool]:

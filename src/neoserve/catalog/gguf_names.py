@@ -7,6 +7,10 @@ the gguf package.
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+
+from ..errors import CatalogMiss
+
 # id -> (name, weights a block, bytes a block)
 TENSOR_TYPES: dict[int, tuple[str, int, int]] = {
     0: ("f32", 1, 4), 1: ("f16", 1, 2), 2: ("q4_0", 32, 18), 3: ("q4_1", 32, 20),
@@ -95,3 +99,14 @@ RENAMED = {
     "moe_latent_size": "moe_latent_size",
     "shortconv.l_cache": "conv_L_cache",
 }  # fmt: skip
+
+
+def class_of(arch: str) -> str:
+    """The Hugging Face class of a general.architecture. Raises CatalogMiss."""
+    if arch in ARCHITECTURES:
+        return ARCHITECTURES[arch]
+    near = get_close_matches(arch, ARCHITECTURES, n=3, cutoff=0.5)
+    raise CatalogMiss(
+        "GGUF architecture", arch[:60], near,
+        "NeoServe does not guess its layers: give a GGUF file of an architecture that it knows",
+    )  # fmt: skip

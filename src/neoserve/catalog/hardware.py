@@ -238,9 +238,21 @@ def _defaults(data: dict[str, Any]) -> None:
         entry.setdefault("num_devices", 1)
         entry.setdefault("prices", [])
     for entry in (*data.get("hardware", []), *data.get("instances", [])):
-        for key in ("memory_bytes", "reported_memory_bytes"):
-            if isinstance(entry.get(key), str):
-                entry[key] = parse_bytes(entry[key])
+        for key, value in entry.items():
+            if key in ("memory_bytes", "reported_memory_bytes") and isinstance(value, str):
+                entry[key] = parse_bytes(value)
+            elif key.endswith("_per_s"):
+                entry[key] = _exponents(value)
+
+
+def _exponents(value: Any) -> Any:
+    """YAML 1.1 reads 1.0e12 as text (it wants e+12); people mean the number."""
+    if isinstance(value, dict):
+        return {k: _exponents(v) for k, v in value.items()}
+    try:
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
 
 
 def _from_yaml(path: Path, count: int | None) -> Machine:

@@ -18,19 +18,20 @@ def layer_mixers(config: Config, family: Family, kind: str, layer: int) -> tuple
     if kind == "both":
         pair = (_attention(config, family, "full", layer), _linear(config, family))
         return pair if not family.mixer_first else pair[::-1]
-    return (_attention(config, family, kind, layer),)
-
-
-def is_latent(config: Config) -> bool:
-    """Whether attention keeps one latent vector a token."""
-    return bool(config.get("kv_lora_rank")) or config.get("compress_ratios") is not None
+    mixer = _attention(config, family, kind, layer)
+    if family.looped:
+        window = config.positive("loop_window_size")
+        again = mixer.replace(kind="sliding", window_tokens=window, params=0, other_params=0)
+        return (mixer, again)
+    return (mixer,)
 
 
 def _attention(config: Config, family: Family, kind: str, layer: int) -> Mixer:
     if config.get("compress_ratios") is not None:
         return _compressed(config, layer)
     if config.get("kv_lora_rank"):
-        return _latent(config, layer)
+        mixer = _latent(config, layer)
+        return _expanded(mixer) if family.expanded_latent else mixer
     return _grouped(config, family, kind, layer)
 
 
@@ -157,6 +158,13 @@ def _latent(config: Config, layer: int) -> Mixer:
         topk_tokens=config.number("index_topk", 0),
         params=params,
         other_params=latent + int(q_rank or 0) + 2 * index_dim * has_index,
+    )
+
+
+def _expanded(mixer: Mixer) -> Mixer:
+    """The same projections, but every head's key and value are cached, values padded to keys."""
+    return mixer.replace(
+        kind="full", num_kv_heads=mixer.num_heads, v_head_dim=0, latent_dim=0, rope_dim=0
     )
 
 

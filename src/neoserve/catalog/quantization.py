@@ -129,7 +129,10 @@ _BY_NAME = {
 def weight_scheme(name: str) -> WeightScheme:
     """A scheme by name or alias, whatever its case and separators. Raises CatalogMiss."""
     key = name.strip().lower()
-    found = _BY_NAME.get(key) or _BY_NAME.get(key.replace("_", "-"))
+    found = next(
+        (_BY_NAME[k] for k in (key, key.replace("_", "-"), key.replace("-", "_")) if k in _BY_NAME),
+        None,
+    )
     if found is None:
         near = get_close_matches(key, _BY_NAME, n=3, cutoff=0.5)
         raise CatalogMiss("weight scheme", name, near, "see `neoserve catalog quantization`")

@@ -15,6 +15,7 @@ from ..schema.engine import Deployment, EngineProfile
 from ..schema.hardware import HardwareSpec
 from ..schema.model import ModelSpec
 from ..units import GIB
+from .checks import refusal_of
 from .kv import Layout, blocks_per_request, capacity, in_flight_tokens, layout
 from .memory import budget, resolved
 from .pools import pool_tokens
@@ -84,23 +85,6 @@ def is_hybrid(model: ModelSpec) -> bool:
     return states == {True, False}
 
 
-def refusal_of(model: ModelSpec, deployment: Deployment) -> str:
-    """The engine's checks before any memory is counted. "" if it would go on."""
-    tp = deployment.tensor_parallel
-    if model.num_heads % tp:
-        return f"{model.num_heads} attention heads cannot be cut over tensor_parallel {tp}"
-    for layer in dict.fromkeys(model.layers):
-        for mixer in layer.mixers:
-            heads = mixer.num_kv_heads
-            if mixer.state is None and not mixer.latent_dim and heads % tp and tp % max(1, heads):
-                return f"{heads} KV heads can be neither cut over nor copied to {tp} ranks"
-            if mixer.state and (mixer.state.rows % tp or mixer.state.conv_dim % tp):
-                return f"the {mixer.kind} state cannot be cut over tensor_parallel {tp}"
-    if deployment.num_speculative_tokens and not model.draft_layers:
-        return f"{model.id} has no multi-token-prediction head of its own"
-    return ""
-
-
 def oracle_case(
     row: Mapping[str, Any], model: ModelSpec, profile: EngineProfile, hardware: HardwareSpec
 ) -> Case:
@@ -110,9 +94,9 @@ def oracle_case(
     observed["groups"] = _observed_groups(row)
     if row.get("error"):
         observed = {"error": row["error"]}
-    refusal = refusal_of(model, deployment)
+    refusal = refusal_of(model, deployment, profile)
     predicted: dict[str, Any] = {"error": refusal}
-    if not refusal:
+    if not refusal and row.get("available_bytes") is not None:
         deployment = resolved(deployment, model, hardware, profile)
         answer = capacity(
             layout(model, deployment, profile, hardware), model, deployment, profile,

@@ -30,7 +30,7 @@ _ENGINES = (
 )  # fmt: skip
 _SCHEMES = (
     (r"nvfp4", "nvfp4"), (r"mxfp4", "mxfp4"), (r"mxfp8", "mxfp8"),
-    (r"^q\d|^f16$|^iq\d|^bf16$", "gguf"), (r"fp8.*block|fp8_block", "fp8-block"), (r"fp8", "fp8"),
+    (r"fp8.*block|fp8_block", "fp8-block"), (r"fp8", "fp8"),
     (r"awq", "awq"), (r"w4a16|int4|4-bit", "w4a16"), (r"w8a16|int8 weight-only", "w8a16"),
     (r"w8a8|int8", "w8a8"), (r"fp16|bf16|float16", "none"),
 )  # fmt: skip
@@ -55,6 +55,7 @@ class Case:
     deployment: Deployment
     burst_share: float  # of the requests that were sent at once, into an idle server
     bench_prompt_tokens: int  # of the prefill_rate figure
+    threads: int  # of a CPU run, 0 where not stated
     observed: dict[str, float]  # flag -> seconds or tokens per second
 
 
@@ -113,8 +114,6 @@ def engine_of(row: Mapping[str, str]) -> tuple[str, str]:
 def scheme_of(row: Mapping[str, str]) -> str:
     """The weight scheme's name; "gguf" stands for the type in `weight_dtype`."""
     text = row.get("weight_dtype", "").lower()
-    if "checkpoint" in text and "unspecified" not in text:
-        return ""
     if row.get("engine", "").startswith("llama.cpp") and text:
         return "gguf"
     return next((ours for pattern, ours in _SCHEMES if re.search(pattern, text)), "")
@@ -123,9 +122,9 @@ def scheme_of(row: Mapping[str, str]) -> str:
 def case_of(row: Mapping[str, str]) -> Case:
     """A row as a workload, a deployment and what was observed."""
     deployment, replicas = _deployment(row)
-    in_flight = max(number(row, "concurrency", 1.0), 1.0) / replicas
+    in_flight = max(_in_flight(row), 1.0) / replicas
     prompt, output = _lengths(row)
-    mode = row.get("load_mode", "")
+    mode = "burst" if _submits_all(row) else row.get("load_mode", "")
     rate = number(row, "request_rate", 0.0) / replicas
     workload = Workload(
         arrival="poisson" if mode == "open_loop" else "closed",
@@ -135,6 +134,7 @@ def case_of(row: Mapping[str, str]) -> Case:
         output_tokens=output,
     )
     bench = re.search(r"pp(\d+)", row.get("notes", ""))
+    threads = re.search(r"(\d+) threads", row.get("notes", ""))
     return Case(
         id=row.get("id", ""),
         source=row.get("source", ""),
@@ -149,6 +149,7 @@ def case_of(row: Mapping[str, str]) -> Case:
         deployment=deployment,
         burst_share=_burst_share(row),
         bench_prompt_tokens=int(bench.group(1)) if bench else 0,
+        threads=int(threads.group(1)) if threads else 0,
         observed=_observed(row),
     )
 
@@ -177,6 +178,25 @@ def _deployment(row: Mapping[str, str]) -> tuple[Deployment, float]:
         replicas=replicas,
     )
     return deployment, float(replicas)
+
+
+_REQUEST_COUNT = re.compile(r"request_count (\d+)")
+
+
+def _submits_all(row: Mapping[str, str]) -> bool:
+    """Whether an offline run hands the engine all its requests, whatever `concurrency` says.
+
+    AccelMark's offline suite does: its rate is the same for 4, 16 and 64, and at 4 it exceeds
+    what 4 requests could get from the whole memory bandwidth.
+    """
+    return bool(_REQUEST_COUNT.search(row.get("notes", ""))) and (
+        "throughput note=output_only" in row.get("notes", "")
+    )
+
+
+def _in_flight(row: Mapping[str, str]) -> float:
+    count = _REQUEST_COUNT.search(row.get("notes", "")) if _submits_all(row) else None
+    return float(count.group(1)) if count else number(row, "concurrency", 1.0)
 
 
 def _lengths(row: Mapping[str, str]) -> tuple[int, int]:
@@ -210,7 +230,7 @@ def _observed(row: Mapping[str, str]) -> dict[str, float]:
     found = {flag: values[flag] for flag in plain_flags(row) if values[flag] > 0}
     if "throughput" in found and math.isnan(number(row, "output_tok_s_total")):
         found["total_rate"] = rate  # marks a rate that counts prompt tokens too
-    if "decode-phase" in row.get("notes", ""):
+    if re.search(r"decode-phase|sustained decode|decode tok/s is the batch", row.get("notes", "")):
         found["decode_rate"] = rate  # marks a rate without the prefill time
     return found
 
@@ -283,6 +303,35 @@ def _open(case: Case, server: Server) -> dict[str, float]:
         "openloop_tpot": point.tpot_s, "openloop_ttft": point.ttft_s, "openloop_e2e": e2e_s,
         **_rates(case, server, point.rate_rps, point.tpot_s),
     }  # fmt: skip
+
+
+def prompt_flops_share(case: Case, active_params: int, peak_flops_per_s: float) -> float:
+    """Of the replica's peak, what computing every prompt at the observed rate would take.
+
+    Over one the prompts were not computed: the run hit a warm prefix cache.
+    """
+    tpot_s = case.observed.get("batched_tpot", math.nan)
+    ttft_s = case.observed.get("ttft", math.nan)
+    if case.load_mode != "closed_loop" or math.isnan(tpot_s + ttft_s):
+        return 0.0
+    cycle_s = ttft_s + (case.workload.output_tokens - 1) * tpot_s
+    rate = case.workload.concurrency / cycle_s * case.workload.prompt_tokens
+    return rate * 2.0 * active_params / (peak_flops_per_s * case.deployment.num_devices)
+
+
+def ends_early(case: Case, weights_bytes: float, bandwidth_bytes_per_s: float) -> bool:
+    """Whether a run is faster than reading the weights once a token: it gave fewer tokens.
+
+    A model whose positions end before the stated lengths stops there without saying so.
+    """
+    e2e_s = case.observed.get("e2e_single", case.observed.get("e2e_batched", math.inf))
+    floor_s = (case.workload.output_tokens - 1) * weights_bytes / bandwidth_bytes_per_s
+    return e2e_s < 0.9 * floor_s / case.deployment.tensor_parallel
+
+
+def series(case: Case) -> tuple[str, str, str, str]:
+    """Rows of one protocol: a regime found in one row holds for all of them."""
+    return case.source, case.engine, case.deployment.engine_version, case.model
 
 
 def compare(

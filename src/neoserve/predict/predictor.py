@@ -22,9 +22,9 @@ from ..schema.prediction import (
 )
 from ..schema.workload import Slo, Workload
 from ..units import GIB, show_bytes
+from .checks import refusal_of
 from .cost import COST_DIVISOR, cost_of, hourly_usd, price_basis
 from .kv import Layout, blocks_per_request, capacity, in_flight_tokens, layout
-from .kv_truth import refusal_of
 from .memory import budget, resolved
 from .pools import llama_cpp_bytes, llama_cpp_cells, sglang_capacity, trtllm_capacity
 from .serve import Server, Serving, serve, server_of
@@ -96,7 +96,7 @@ def impossible(ask: Ask, deployment: Deployment) -> str:
         return f"requests of {need:,} tokens are longer than max_model_len {length:,}"
     if ask.profile.rule == "vllm" and deployment.expert_parallel and not _has_experts(model):
         return "expert_parallel needs a model with experts"
-    return refusal_of(model, deployment)
+    return refusal_of(model, deployment, ask.profile)
 
 
 def _has_experts(model: ModelSpec) -> bool:

@@ -1,20 +1,23 @@
 """Mean TTFT, TPOT and throughput of one replica under load, from its step time.
 
 A request needs prefill work once and one step for each further token. Steps that carry a
-prompt chunk last longer, and every running request feels it, so with X requests a second
+prompt chunk last longer, and every running request feels those of the others, so with X
+requests a second, of which a share `o` is others'
 
-    TPOT = decode step / (1 - X * prefill work)          prefill takes that share of all time
-    X    = D / (N * decode step + D * prefill work)      D requests decode N tokens each
+    TPOT = decode step / (1 - o X * prefill work)        prefill takes that share of all time
+    X    = D / (N * decode step + o D * prefill work)    D requests decode N tokens each
     in flight = D + X * TTFT                             Little's law
 
-D is found by bracketing; the in-flight count (closed) or the rate (open) is given.
+D is found by bracketing; the in-flight count (closed) or the rate (open) is given. In a closed
+loop of C requests o = (C - 1) / C, and a request sees 1 + o D decoding, itself included.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ..schema.coefficients import Coefficients
 from ..schema.engine import Deployment
@@ -35,8 +38,7 @@ class Limits:
     slots_by: str  # "max_num_seqs" or "kv": which of the two binds
 
 
-@dataclass(frozen=True, slots=True)
-class Costs:
+class Costs(NamedTuple):
     """With `decodes` requests decoding: seconds of a step and of one request's prefill."""
 
     decode_s: float
@@ -79,6 +81,7 @@ class Server:
     cached_tokens: float
     output_tokens: float
     pipeline: int = 1
+    known: dict[float, Costs] = field(default_factory=dict, compare=False)  # of `costs`
 
     @property
     def decode_tokens(self) -> float:
@@ -91,17 +94,39 @@ class Server:
         return self.cached_tokens + self.new_tokens + self.output_tokens / 2
 
     def costs(self, decodes: float) -> Costs:
-        """Step and prefill times beside `decodes` decoding requests."""
-        context = self.mean_context_tokens
+        """A step of `decodes` requests, and one more prompt beside all but one of them."""
+        found = self.known.get(decodes)
+        if found is None:
+            found = self.known[decodes] = self._costs(decodes)
+        return found
+
+    def costs_near(self, decodes: float) -> Costs:
+        """`costs` between powers of two: what a search asks for again and again."""
+        if decodes <= 1.0:
+            return self.costs(1.0)
+        low = 2.0 ** math.floor(math.log2(decodes))
+        high = min(2.0 * low, max(self.limits.slots, decodes))
+        if decodes in (low, high):
+            return self.costs(decodes)
+        a, b, share = self.costs(low), self.costs(high), (decodes - low) / (high - low)
+        return Costs(
+            a.decode_s + share * (b.decode_s - a.decode_s),
+            a.prefill_work_s + share * (b.prefill_work_s - a.prefill_work_s),
+            a.prefill_s + share * (b.prefill_s - a.prefill_s),
+        )
+
+    def _costs(self, decodes: float) -> Costs:
+        context, beside = self.mean_context_tokens, max(decodes - 1.0, 0.0)
         decode_s = self.step.step_s(0.0, 0.0, decodes, context)
-        prefill_s, steps = self.prefill_s(self.new_tokens, decodes)
-        idle_s = decode_s if decodes > 0 else 0.0
+        prefill_s, steps = self.prefill_s(self.new_tokens, beside)
+        idle_s = self.step.step_s(0.0, 0.0, beside, context) if beside else 0.0
         work_s = max(prefill_s - steps * idle_s, 1e-3 * prefill_s) / self.pipeline
         return Costs(decode_s, work_s, prefill_s)
 
     def prefill_s(self, new_tokens: float, decodes: float) -> tuple[float, float]:
         """Seconds and steps until `new_tokens` prompt tokens of one request are through."""
-        chunk = max(self.limits.chunk_tokens - decodes, 1.0)
+        budget = self.limits.chunk_tokens
+        chunk = max(budget - decodes, budget / 8)  # decoding requests come first in a step
         step, context = self.step.step_s, self.mean_context_tokens
         full = math.ceil(new_tokens / chunk) - 1
         rest = new_tokens - full * chunk
@@ -137,10 +162,13 @@ def default_batching(deployment: Deployment, hardware: HardwareSpec) -> tuple[in
     """(max_num_seqs, max_num_batched_tokens) that an engine picks for a device.
 
     vLLM 0.33 (arg_utils.py): 1,024 and 16,384 from 160 GiB, 1,024 and 8,192 from 70 GiB except
-    on A100, else 256 and 2,048. llama.cpp decodes its slots and prefills in batches of 2,048.
+    on A100, else 256 and 2,048. llama.cpp computes
+    512 tokens at a time (n_ubatch).
     """
     gib = hardware.memory_bytes / 2**30
     seqs, chunk = 256, 2048
+    if deployment.engine == "llama.cpp":
+        return deployment.max_num_seqs or seqs, deployment.max_num_batched_tokens or 512
     if hardware.kind == "gpu" and gib >= 70 and "A100" not in hardware.id.upper():
         seqs, chunk = 1024, (16384 if gib >= 160 else 8192)
     return deployment.max_num_seqs or seqs, deployment.max_num_batched_tokens or chunk
@@ -175,8 +203,7 @@ def serve(server: Server, workload: Workload, slo: Slo | None = None) -> Serving
         point = closed(server, float(workload.concurrency))
     else:
         point = open_loop(server, workload.rate_rps, arrival_variability(workload))
-    saturation_rps = _rate(server, server.costs(server.limits.slots), server.limits.slots)
-    return _report(server, workload, point, saturation_rps, slo)
+    return _report(server, workload, point, slo)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,14 +230,13 @@ def closed(server: Server, concurrency: float) -> Point:
     running = min(concurrency, server.limits.slots)
 
     def excess(decodes: float) -> float:
-        point = _closed_point(server, decodes, running)
+        point = _closed_point(server, decodes, running, server.costs_near)
         return decodes + point.rate_rps * point.ttft_s - running
 
-    if server.decode_tokens == 0.0:
-        point = _closed_point(server, 0.0, running)
-    else:
+    decodes = 0.0
+    if server.decode_tokens:
         decodes = bracketed_root(excess, 0.0, running, -running, 1e-3 * running)
-        point = _closed_point(server, decodes, running)
+    point = _closed_point(server, decodes, running, server.costs)
     in_service_s = point.ttft_s + server.decode_tokens * point.tpot_s
     rate_rps = running / in_service_s  # Little's law, exactly
     slot_wait_s = concurrency / rate_rps - in_service_s if concurrency > running else 0.0
@@ -224,34 +250,54 @@ def closed(server: Server, concurrency: float) -> Point:
     )
 
 
-def _closed_point(server: Server, decodes: float, population: float) -> Point:
-    costs = server.costs(decodes)
-    rate_rps = _rate(server, costs, decodes)
-    busy_share = rate_rps * costs.prefill_work_s
+def _closed_point(
+    server: Server, decodes: float, population: float, costs_of: Callable[[float], Costs]
+) -> Point:
     others = (population - 1.0) / population if population > 1 else 0.0
-    wait_s = others * queue_wait_s(busy_share, costs.prefill_work_s, 1.0)
+    costs = costs_of(seen_decodes(server, decodes, others))
+    rate_rps = _rate(server, costs, decodes, others)
+    busy_share = others * rate_rps * costs.prefill_work_s
+    wait_s = queue_wait_s(busy_share, costs.prefill_work_s, 1.0)
     ttft_s = server.host_s() + wait_s + costs.prefill_s
     return Point(decodes, rate_rps, ttft_s, _tpot(costs, busy_share), wait_s)
+
+
+def seen_decodes(server: Server, decodes: float, others: float) -> float:
+    """Requests that decode beside and including one of them."""
+    return min(1.0 + others * decodes, server.limits.slots)
 
 
 def open_loop(server: Server, rate_rps: float, variability: float) -> Point:
     """Arrivals at a rate, whatever the server does."""
     slots = server.limits.slots
-    highest = _rate(server, server.costs(slots), slots)
+    highest = saturation_rps(server)
     if rate_rps >= highest or server.decode_tokens == 0.0:
-        return _open_point(server, slots, variability, highest, rate_rps)
-    decodes = bracketed_root(
-        lambda d: _rate(server, server.costs(d), d) - rate_rps,
-        0.0, slots, -rate_rps, 1e-3 * rate_rps,
-    )  # fmt: skip
-    return _open_point(server, decodes, variability, highest, rate_rps)
+        return _open_point(server, slots, variability, rate_rps, server.costs)
+
+    def excess(decodes: float) -> float:
+        costs = server.costs_near(seen_decodes(server, decodes, 1.0))
+        return _rate(server, costs, decodes) - rate_rps
+
+    decodes = bracketed_root(excess, 0.0, slots, -rate_rps, 1e-3 * rate_rps)
+    return _open_point(server, decodes, variability, rate_rps, server.costs)
+
+
+def saturation_rps(server: Server) -> float:
+    """Requests a second with every slot decoding."""
+    slots = server.limits.slots
+    return _rate(server, server.costs(slots), slots)
 
 
 def _open_point(
-    server: Server, decodes: float, variability: float, highest_rps: float, rate_rps: float
+    server: Server,
+    decodes: float,
+    variability: float,
+    rate_rps: float,
+    costs_of: Callable[[float], Costs],
 ) -> Point:
+    highest_rps = saturation_rps(server)
     saturated = rate_rps >= highest_rps
-    costs = server.costs(decodes)
+    costs = costs_of(seen_decodes(server, decodes, 1.0))
     rate = min(rate_rps, highest_rps)
     busy_share = rate * costs.prefill_work_s
     tpot_s = _tpot(costs, busy_share)
@@ -277,11 +323,12 @@ def slot_wait_s(load: float, slots: float, stay_s: float, variability: float) ->
     return float(variability / 2.0 * load**power / (slots * (1.0 - load)) * stay_s)
 
 
-def _rate(server: Server, costs: Costs, decodes: float) -> float:
+def _rate(server: Server, costs: Costs, decodes: float, others: float = 1.0) -> float:
     """Requests a second that pass when `decodes` of them decode."""
     if server.decode_tokens == 0.0:
         return 1.0 / costs.prefill_work_s
-    return decodes / (server.decode_tokens * costs.decode_s + decodes * costs.prefill_work_s)
+    work_s = others * decodes * costs.prefill_work_s
+    return decodes / (server.decode_tokens * costs.decode_s + work_s)
 
 
 def _tpot(costs: Costs, busy_share: float) -> float:
@@ -343,22 +390,22 @@ def max_rate_rps(server: Server, slo: Slo | None, variability: float) -> float:
     Latency grows with the number that decode, and the rate follows from it in closed form, so
     one bisection over that number is enough.
     """
-    slots = server.limits.slots
-    highest = _rate(server, server.costs(slots), slots)
+    slots, highest = server.limits.slots, saturation_rps(server)
     targets = latency_targets(slo)
     if not targets:
         return highest
 
     def meets(decodes: float) -> bool:
-        rate = _rate(server, server.costs(decodes), decodes) * (1 - 1e-6)
-        point = _open_point(server, decodes, variability, highest, rate)
+        costs = server.costs_near(seen_decodes(server, decodes, 1.0))
+        rate = min(_rate(server, costs, decodes), highest * (1 - 1e-6))
+        point = _open_point(server, decodes, variability, rate, server.costs_near)
         return meets_targets(server, point, targets)
 
     low, high = 0.0, slots
     for _ in range(16):
         middle = (low + high) / 2
         low, high = (middle, high) if meets(middle) else (low, middle)
-    return _rate(server, server.costs(low), low) if low else 0.0
+    return _rate(server, server.costs_near(seen_decodes(server, low, 1.0)), low) if low else 0.0
 
 
 def latency_targets(slo: Slo | None) -> tuple[tuple[str, float], ...]:
@@ -379,8 +426,9 @@ def meets_targets(server: Server, point: Point, targets: tuple[tuple[str, float]
 
 
 def _report(
-    server: Server, workload: Workload, point: Point, saturation_rps: float, slo: Slo | None
+    server: Server, workload: Workload, point: Point, slo: Slo | None
 ) -> Serving:
+    highest = saturation_rps(server)
     targets = latency_targets(slo)
     bound, next_bound = bounds(server, point)
     rate = point.rate_rps
@@ -398,8 +446,8 @@ def _report(
         num_decoding=point.decodes,
         num_in_flight=rate * (point.ttft_s + server.decode_tokens * point.tpot_s),
         wait_s=point.wait_s,
-        utilization_share=rate / saturation_rps,
-        saturation_rps=saturation_rps,
+        utilization_share=rate / highest,
+        saturation_rps=highest,
         max_rate_rps=max_rate_rps(server, slo, arrival_variability(workload)),
         saturated=point.saturated,
         meets_slo=meets_targets(server, point, targets) if targets else None,

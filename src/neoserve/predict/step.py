@@ -11,11 +11,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..schema.coefficients import Coefficients
 from ..schema.engine import Deployment
 from ..schema.hardware import HardwareSpec
-from ..schema.model import Ffn, Layer, Mixer, ModelSpec, State
+from ..schema.model import Mixer, ModelSpec, State
 from ..schema.prediction import Part
 from ..schema.quantization import DTYPE_BITS
 from .weights import bits_of
@@ -28,6 +29,9 @@ _HALF = {"bfloat16": ("bf16", "fp16", "fp32"), "float16": ("fp16", "bf16", "fp32
 # chunk's own quadratic part (Mamba-2 paper, section 6, at chunk 256).
 _SCAN_FLOPS = 8.0
 _INDEX_HEADS = 64  # DeepSeek-V3.2 and GLM-5: index_n_heads
+_PCIE4_BYTES_PER_S = 32e9  # x16, where the data sheet is silent
+_VECTOR_INT8 = 4.0  # int8 over fp32 in vector units: llama.cpp leaves AMX tiles alone
+_ROLES = ("attention", "mlp", "experts", "shared_experts", "lm_head")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +44,7 @@ class Path:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Matrix:
+class Matrix(NamedTuple):
     """Linear layers of one role on one rank."""
 
     name: str
@@ -49,8 +52,7 @@ class Matrix:
     token_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Experts:
+class Experts(NamedTuple):
     """Routed experts of all layers that have the same shape."""
 
     num: int
@@ -59,8 +61,7 @@ class Experts:
     token_s: float  # one token through one expert of every such layer
 
 
-@dataclass(frozen=True, slots=True)
-class Attention:
+class Attention(NamedTuple):
     """Score and value products of all layers that see the same span."""
 
     span_tokens: float  # most tokens that a query sees
@@ -76,7 +77,7 @@ def overlap_s(a: float, b: float, power: float) -> float:
         a, b = b, a
     if b <= 0.0:
         return a
-    return float(a * (1.0 + (b / a) ** power) ** (1.0 / power))
+    return a * math.pow(1.0 + math.pow(b / a, power), 1.0 / power)
 
 
 def touched_experts(num: int, per_token: int, tokens: float) -> float:
@@ -105,6 +106,8 @@ def resolve_path(
     bits = bits_of(model, role)
     asked = model.quantization.compute.get(role, "")
     peaks = hardware.peak_flops_per_s
+    if asked == "int8" and coefficients.engine == "llama.cpp" and "amx_int8" in hardware.isa:
+        peaks = {**peaks, "int8": min(peaks["int8"], _VECTOR_INT8 * peaks["fp32"])}
     half = next(d for d in (*_HALF[model.dtype], *peaks) if d in peaks)
     native = asked in peaks and asked not in ("", "bf16", "fp16", "fp32")
     dtype = asked if native else half
@@ -125,13 +128,56 @@ def resolve_path(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What the step time needs of a model's layers, summed once for all deployments."""
+
+    params: dict[str, int]  # by role
+    experts: tuple[tuple[int, int, int, int], ...]  # (layers, experts, per token, params of one)
+    mixers: tuple[tuple[int, Mixer], ...]
+    num_blocks: float  # decoder layers; one that is only mixer or only feed-forward counts half
+    moe_layers: int
+    state_layers: int
+    active_params: int  # of all layers, for one token
+
+
+def shape_of(model: ModelSpec) -> Shape:
+    """Sums over layers; identical layers are looked at once."""
+    params = dict.fromkeys(_ROLES, 0)
+    params["lm_head"] = model.lm_head_params or model.embedding_params
+    experts: Counter[tuple[int, int, int]] = Counter()
+    mixers: Counter[Mixer] = Counter()
+    blocks, active = 0.0, 0
+    for layer, count in Counter(model.layers).items():
+        ffn = layer.ffn
+        mixed = sum(m.params for m in layer.mixers)
+        params["attention"] += count * mixed
+        params["mlp"] += count * ffn.dense_params
+        params["shared_experts"] += count * ffn.shared_params
+        params["experts"] += count * ffn.num_experts * ffn.expert_params
+        active += count * (mixed + ffn.active_params)
+        blocks += count * 0.5 * (bool(layer.mixers) + bool(ffn.total_params))
+        mixers.update({m: count * layer.mixers.count(m) for m in set(layer.mixers)})
+        if ffn.num_experts:
+            experts[ffn.num_experts, ffn.experts_per_token, ffn.expert_params] += count
+    return Shape(
+        params=params,
+        experts=tuple((count, *shape) for shape, count in experts.items()),
+        mixers=tuple((count, mixer) for mixer, count in mixers.items()),
+        num_blocks=blocks,
+        moe_layers=sum(experts.values()),
+        state_layers=sum(count for mixer, count in mixers.items() if mixer.state),
+        active_params=active,
+    )
+
+
 class StepModel:
     """The step time of one replica as a pure function of its batch."""
 
     __slots__ = (
         "_activation_s", "_attentions", "_comm_latency_s", "_comm_token_s", "_data_ranks",
-         "_eager", "_experts", "_fixed_s", "_half", "_head", "_launch_s",
-        "_matrices", "_pipeline", "_power", "_request_s", "_scan_token_s", "_state_s", "_step_s",
+        "_eager", "_expert_half", "_experts", "_fixed_s", "_half", "_launch_s", "_matrices", "_pipeline",
+        "_power", "_request_s", "_scan_token_s", "_state_s", "_step_s", "_token_s", "_head",
         "notes",
     )  # fmt: skip
 
@@ -141,42 +187,47 @@ class StepModel:
         hardware: HardwareSpec,
         deployment: Deployment,
         coefficients: Coefficients,
+        shape: Shape | None = None,
     ) -> None:
-        tp, pp = deployment.tensor_parallel, deployment.pipeline_parallel
-        self._pipeline = pp
-        self._data_ranks = data_ranks(deployment)
-        self._half = coefficients.matrix_half_tokens
-        self._power = coefficients.overlap_power
+        """`shape` is `shape_of(model)`: pass it when many deployments of a model are built."""
+        shape = shape or shape_of(model)
+        c, tp = coefficients, deployment.tensor_parallel
+        self._pipeline, self._data_ranks = deployment.pipeline_parallel, data_ranks(deployment)
+        self._half, self._expert_half = c.matrix_half_tokens, c.expert_half_tokens
+        self._power = c.overlap_power
         self._eager = deployment.enforce_eager
         paths = {
-            role: resolve_path(model, role, hardware, coefficients)
-            for role in ("attention", "mlp", "experts", "shared_experts", "lm_head")
+            role: resolve_path(model, role, hardware, c) for role in _ROLES if shape.params[role]
         }
-        used = {role: path for role, path in paths.items() if _params(model, role)}
-        self.notes = tuple(dict.fromkeys(path.note for path in used.values() if path.note))
-        self._matrices = tuple(
-            _matrix(role, _params(model, role), path, tp)
-            for role, path in used.items()
-            if role not in ("experts", "lm_head")
-        )
-        self._head = _matrix("lm_head", _params(model, "lm_head"), paths["lm_head"], tp)
-        ranks = tp * self._data_ranks
-        busiest = coefficients.expert_imbalance if deployment.expert_parallel else 1.0
-        self._experts = _experts(model, paths["experts"], ranks, busiest if ranks > 1 else 1.0)
-        self._attentions = _attentions(model, hardware, deployment, coefficients)
-        self._state_s, self._scan_token_s = _states(model, hardware, tp, coefficients)
-        self._activation_s = _activation_bytes(model, tp) / (
-            hardware.bandwidth_bytes_per_s * coefficients.memory_share
+        self.notes = tuple(dict.fromkeys(path.note for path in paths.values() if path.note))
+        linear = {
+            role: Matrix(
+                role,
+                shape.params[role] * path.bits / 8 / tp / path.bytes_per_s,
+                2.0 * shape.params[role] / tp / path.flops_per_s,
+            )
+            for role, path in paths.items()
+            if role != "experts"
+        }
+        self._head = linear.pop("lm_head", Matrix("lm_head", 0.0, 0.0))
+        self._matrices = tuple(linear.values())
+        self._experts = _experts(shape, paths.get("experts"), deployment, c)
+        self._attentions = _attentions(shape, model, hardware, deployment, c)
+        self._state_s, self._scan_token_s = _states(shape, model, hardware, tp, c)
+        self._activation_s = _activation_bytes(shape, model.hidden_size, tp) / (
+            hardware.bandwidth_bytes_per_s * c.memory_share
         )
         self._comm_latency_s, self._comm_token_s = _collectives(
-            model, hardware, deployment, coefficients
+            shape, model.hidden_size, hardware, deployment, c
         )
-        blocks = num_blocks(model)
-        moe_layers = sum(1 for layer in model.layers if layer.ffn.num_experts)
-        self._fixed_s = blocks * coefficients.layer_s + moe_layers * coefficients.expert_layer_s
-        self._launch_s = blocks * coefficients.launch_s
-        self._step_s = coefficients.step_s
-        self._request_s = coefficients.request_step_s
+        self._fixed_s = (
+            shape.num_blocks * c.layer_s
+            + shape.moe_layers * c.expert_layer_s
+            + shape.state_layers * c.state_layer_s
+        )
+        self._launch_s = shape.num_blocks * c.launch_s
+        self._token_s = self._activation_s + self._comm_token_s
+        self._step_s, self._request_s = c.step_s, c.request_step_s
 
     def step_s(
         self,
@@ -192,14 +243,30 @@ class StepModel:
         (a+b)/2 for the chunk from a to b. `num_decode`: requests that generate one token.
         `decode_context_tokens`: their mean context.
         """
-        power = self._power
-        device_s = 0.0
-        for _, memory_s, compute_s in self._terms(
-            prefill_tokens, prefill_context_tokens, num_decode, decode_context_tokens
-        ):
-            device_s += overlap_s(memory_s, compute_s, power)
-        device_s += self._comm_s(prefill_tokens + num_decode) + self._fixed_s
-        if self._eager or prefill_tokens > 0:
+        # `_terms` summed without building it: a plan asks a million times.
+        decodes = num_decode
+        if self._pipeline > 1:
+            decodes = max(min(1.0, decodes), decodes / self._pipeline)
+        power, half, share = self._power, self._half, self._data_ranks
+        all_tokens = prefill_tokens + decodes
+        tokens, prompt, decodes = all_tokens / share, prefill_tokens / share, decodes / share
+        rows = tokens + half
+        device_s = self._comm_latency_s + self._fixed_s + tokens * self._token_s
+        for _, read_s, token_s in self._matrices:
+            device_s += overlap_s(read_s, token_s * rows, power)
+        for num, per_token, read_s, token_s in self._experts:
+            touched = touched_experts(num, per_token, all_tokens)
+            products = all_tokens * per_token + touched * self._expert_half
+            device_s += overlap_s(touched * read_s, products * token_s, power)
+        head_rows = decodes + (1.0 if prompt > 0.0 else 0.0) + half
+        device_s += overlap_s(self._head[1], self._head[2] * head_rows, power)
+        memory_s, compute_s = self._attention_s(
+            prompt, prefill_context_tokens, decodes, decode_context_tokens
+        )
+        device_s += overlap_s(memory_s, compute_s, power)
+        if self._state_s:
+            device_s += overlap_s(decodes * self._state_s, prompt * self._scan_token_s, power)
+        if self._eager or prompt > 0.0:
             device_s = overlap_s(device_s, self._launch_s, 4.0)
         return device_s + self._step_s + self._request_s * num_decode
 
@@ -262,22 +329,30 @@ class StepModel:
         terms = [(m.name, m.read_s, m.token_s * rows) for m in self._matrices]
         for e in self._experts:
             touched = touched_experts(e.num, e.per_token, all_tokens)
-            products = all_tokens * e.per_token + touched * self._half
+            products = all_tokens * e.per_token + touched * self._expert_half
             terms.append(("experts", touched * e.read_s, products * e.token_s))
         head_rows = decodes + (1.0 if prompt > 0 else 0.0) + self._half
         terms.append(("lm_head", self._head.read_s, self._head.token_s * head_rows))
-        memory_s = compute_s = 0.0
-        for a in self._attentions:
-            seen = decodes * min(context / a.stride, a.span_tokens)
-            memory_s += seen * a.read_s
-            compute_s += seen * a.decode_s
-            if prompt:
-                compute_s += prompt * min(prompt_context / a.stride, a.span_tokens) * a.prefill_s
+        memory_s, compute_s = self._attention_s(prompt, prompt_context, decodes, context)
         terms.append(("attention over context", memory_s, compute_s))
         if self._state_s:
             terms.append(("states", decodes * self._state_s, prompt * self._scan_token_s))
         terms.append(("activations", tokens * self._activation_s, 0.0))
         return terms
+
+    def _attention_s(
+        self, prompt: float, prompt_context: float, decodes: float, context: float
+    ) -> tuple[float, float]:
+        memory_s = compute_s = 0.0
+        for span, stride, read_s, decode_s, prefill_s in self._attentions:
+            seen = context / stride
+            seen = decodes * (seen if seen < span else span)
+            memory_s += seen * read_s
+            compute_s += seen * decode_s
+            if prompt:
+                seen = prompt_context / stride
+                compute_s += prompt * (seen if seen < span else span) * prefill_s
+        return memory_s, compute_s
 
     def _comm_s(self, tokens: float) -> float:
         return self._comm_latency_s + tokens / self._data_ranks * self._comm_token_s
@@ -290,59 +365,44 @@ def data_ranks(deployment: Deployment) -> int:
     return max(1, deployment.num_devices // deployment.devices_per_replica)
 
 
-def num_blocks(model: ModelSpec) -> float:
-    """Decoder layers; a layer that is only a mixer or only a feed-forward counts half."""
-    return sum(
-        0.5 * bool(layer.mixers) + 0.5 * bool(layer.ffn.total_params) for layer in model.layers
-    )
-
-
-def _params(model: ModelSpec, role: str) -> int:
-    if role == "lm_head":
-        return model.lm_head_params or model.embedding_params
-    if role == "attention":
-        return sum(m.params for layer in model.layers for m in layer.mixers)
-    field = {"mlp": "dense_params", "shared_experts": "shared_params"}.get(role)
-    if field is None:
-        return sum(layer.ffn.num_experts * layer.ffn.expert_params for layer in model.layers)
-    return sum(int(getattr(layer.ffn, field)) for layer in model.layers)
-
-
-def _matrix(name: str, params: int, path: Path, ranks: int) -> Matrix:
-    return Matrix(
-        name=name,
-        read_s=params * path.bits / 8 / ranks / path.bytes_per_s,
-        token_s=2.0 * params / ranks / path.flops_per_s,
-    )
-
-
-def _experts(model: ModelSpec, path: Path, ranks: int, busiest: float) -> tuple[Experts, ...]:
-    shapes = Counter(
-        (f.num_experts, f.experts_per_token, f.expert_params)
-        for f in (layer.ffn for layer in model.layers)
-        if f.num_experts
-    )
+def _experts(
+    shape: Shape, path: Path | None, deployment: Deployment, coefficients: Coefficients
+) -> tuple[Experts, ...]:
+    if path is None:
+        return ()
+    ranks = deployment.tensor_parallel * data_ranks(deployment)
+    read = path.bytes_per_s * coefficients.expert_memory_share
+    flops = path.flops_per_s * coefficients.expert_share
+    busiest = coefficients.expert_imbalance if deployment.expert_parallel and ranks > 1 else 1.0
     return tuple(
         Experts(
             num=num,
             per_token=per_token,
-            read_s=count * params * path.bits / 8 / ranks * busiest / path.bytes_per_s,
-            token_s=count * 2.0 * params / ranks * busiest / path.flops_per_s,
+            read_s=count * params * path.bits / 8 / ranks * busiest / read,
+            token_s=count * 2.0 * params / ranks * busiest / flops,
         )
-        for (num, per_token, params), count in shapes.items()
+        for count, num, per_token, params in shape.experts
     )
 
 
+def _half_flops_per_s(model: ModelSpec, hardware: HardwareSpec) -> float:
+    """Peak of the format that attention multiplies in."""
+    peaks = hardware.peak_flops_per_s
+    return peaks[next(d for d in (*_HALF[model.dtype], *peaks) if d in peaks)]
+
+
 def _attentions(
-    model: ModelSpec, hardware: HardwareSpec, deployment: Deployment, coefficients: Coefficients
+    shape: Shape,
+    model: ModelSpec,
+    hardware: HardwareSpec,
+    deployment: Deployment,
+    coefficients: Coefficients,
 ) -> tuple[Attention, ...]:
     element = kv_element_bytes(model, deployment)
-    peaks = hardware.peak_flops_per_s
-    half = next(d for d in (*_HALF[model.dtype], *peaks) if d in peaks)
     read = hardware.bandwidth_bytes_per_s * coefficients.kv_share
-    flops = peaks[half] * coefficients.attention_share
+    flops = _half_flops_per_s(model, hardware) * coefficients.attention_share
     sums: dict[tuple[float, float], list[float]] = {}
-    for mixer, count in Counter(m for layer in model.layers for m in layer.mixers).items():
+    for count, mixer in shape.mixers:
         for span, stride, read_bytes, decode, prefill in _spans(
             mixer, element, deployment.tensor_parallel
         ):
@@ -403,67 +463,57 @@ def _state_elements(state: State, tp: int) -> tuple[float, float]:
 
 
 def _states(
-    model: ModelSpec, hardware: HardwareSpec, tp: int, coefficients: Coefficients
+    shape: Shape, model: ModelSpec, hardware: HardwareSpec, tp: int, coefficients: Coefficients
 ) -> tuple[float, float]:
     """Seconds to read and write one request's states, and to scan one prompt token."""
     num_bytes = flops = 0.0
     native = DTYPE_BITS[model.dtype] / 8
-    for mixer in (m for layer in model.layers for m in layer.mixers if m.state):
-        assert mixer.state is not None
+    for count, mixer in shape.mixers:
+        if mixer.state is None:
+            continue
         conv, recurrent = _state_elements(mixer.state, tp)
         dtype = mixer.state.recurrent_dtype
         wide = native if dtype == "auto" else DTYPE_BITS.get(dtype, 32) / 8
-        num_bytes += 2.0 * (conv * native + recurrent * wide)
-        flops += _SCAN_FLOPS * recurrent
-    peaks = hardware.peak_flops_per_s
-    half = next(d for d in (*_HALF[model.dtype], *peaks) if d in peaks)
+        num_bytes += count * 2.0 * (conv * native + recurrent * wide)
+        flops += count * _SCAN_FLOPS * recurrent
     return (
-        num_bytes / (hardware.bandwidth_bytes_per_s * coefficients.kv_share),
-        flops / (peaks[half] * coefficients.attention_share),
+        num_bytes / (hardware.bandwidth_bytes_per_s * coefficients.state_share),
+        flops / (_half_flops_per_s(model, hardware) * coefficients.scan_share),
     )
 
 
-def _activation_bytes(model: ModelSpec, tp: int) -> float:
+def _activation_bytes(shape: Shape, hidden: int, tp: int) -> float:
     """Bytes that one token's activations move: residual and norms in full, products cut by tp.
 
     A product of P weights over width h has P/h outputs, written once and read once.
     """
-    hidden = model.hidden_size
-    total = 0.0
-    for layer in model.layers:
-        active = layer.ffn.active_params + sum(m.params for m in layer.mixers)
-        total += _residual_passes(layer) * hidden + 2.0 * active / hidden / tp
-    return 2.0 * total
-
-
-def _residual_passes(layer: Layer) -> float:
-    return 4.0 * (bool(layer.mixers) + bool(_has_ffn(layer.ffn)))
-
-
-def _has_ffn(ffn: Ffn) -> bool:
-    return ffn.total_params > 0
+    return 2.0 * (8.0 * shape.num_blocks * hidden + 2.0 * shape.active_params / hidden / tp)
 
 
 def _collectives(
-    model: ModelSpec, hardware: HardwareSpec, deployment: Deployment, coefficients: Coefficients
+    shape: Shape,
+    hidden: int,
+    hardware: HardwareSpec,
+    deployment: Deployment,
+    coefficients: Coefficients,
 ) -> tuple[float, float]:
     """Seconds per step whatever its size, and per token, of all collectives and hand-overs."""
     tp, pp, data = deployment.tensor_parallel, deployment.pipeline_parallel, data_ranks(deployment)
     link = hardware.link
     bandwidth = link.bandwidth_bytes_per_s if link else hardware.pcie_bandwidth_bytes_per_s
-    bandwidth = (bandwidth or 16e9) * coefficients.collective_share
-    latency_s = coefficients.collective_s * (1.0 if link else 3.0)  # host-staged without a link
-    row_bytes = 2.0 * model.hidden_size
-    reduces = sum(bool(layer.mixers) + _has_ffn(layer.ffn) for layer in model.layers)
-    moe_layers = sum(1 for layer in model.layers if layer.ffn.num_experts)
+    bandwidth = (bandwidth or _PCIE4_BYTES_PER_S) * coefficients.collective_share
+    # Without a link the exchange is staged through the host.
+    latency_s = coefficients.collective_s * (1.0 if link else 3.0)
+    row_bytes = 2.0 * hidden
     fixed_s = token_s = 0.0
     if tp > 1:
+        reduces = 2.0 * shape.num_blocks
         fixed_s += reduces * latency_s * math.log2(tp)
         token_s += reduces * row_bytes * 2.0 * (tp - 1) / tp / bandwidth
     if data > 1:
         # Dispatch and combine: every rank sends its tokens to the ranks of their experts.
-        fixed_s += 2.0 * moe_layers * latency_s * math.log2(tp * data)
-        token_s += 2.0 * moe_layers * row_bytes * (data - 1) / bandwidth
+        fixed_s += 2.0 * shape.moe_layers * latency_s * math.log2(tp * data)
+        token_s += 2.0 * shape.moe_layers * row_bytes * (data - 1) / bandwidth
     if pp > 1:
         fixed_s += (pp - 1) * latency_s
         token_s += (pp - 1) * row_bytes / bandwidth

@@ -119,6 +119,8 @@ class ModelSpec(Document):
     quantization: Quantization = Quantization()
     kv_cache_dtype: str = "auto"  # what the checkpoint asks for
     fixed_kv_dtype: bool = False  # the model class ignores --kv-cache-dtype (Falcon)
+    vllm_until: str = ""  # last vLLM release with this class; "" while it is there
+    vllm_refusal: str = ""  # what vLLM's model class refuses in this config
     safetensors_bytes: int = 0  # size of the weight files, where known
     notes: tuple[str, ...] = ()  # what was assumed, for `assumptions`
 

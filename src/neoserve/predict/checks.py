@@ -1,0 +1,59 @@
+"""The engine's own checks before any memory is counted."""
+
+from __future__ import annotations
+
+from ..schema.engine import Deployment, EngineProfile
+from ..schema.model import Mixer, ModelSpec
+
+
+def refusal_of(model: ModelSpec, deployment: Deployment, profile: EngineProfile) -> str:
+    """Why the engine would not build the model. "" if it would."""
+    tp = deployment.tensor_parallel
+    if profile.engine == "vllm":
+        refusal = _vllm(model, profile)
+        if refusal:
+            return refusal
+    if model.num_heads % tp:
+        return f"{model.num_heads} attention heads cannot be cut over tensor_parallel {tp}"
+    for layer in dict.fromkeys(model.layers):
+        for mixer in layer.mixers:
+            refusal = _state(mixer, tp) if mixer.state else _attention(mixer, tp)
+            if refusal:
+                return refusal
+    if deployment.num_speculative_tokens and not model.draft_layers:
+        return f"{model.id} has no multi-token-prediction head of its own"
+    return ""
+
+
+def _vllm(model: ModelSpec, profile: EngineProfile) -> str:
+    lowest = profile.versions.split(",")[0].removeprefix(">=")
+    if model.vllm_until == "0.0":
+        return f"vLLM does not serve {model.architecture}"
+    if model.vllm_until and _key(lowest) > _key(model.vllm_until):
+        return (
+            f"vLLM serves {model.architecture} until {model.vllm_until} only; "
+            f"ask for it with --engine-version {model.vllm_until}"
+        )
+    return model.vllm_refusal
+
+
+def _key(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
+
+
+def _attention(mixer: Mixer, tp: int) -> str:
+    heads = mixer.num_kv_heads
+    if mixer.latent_dim or not heads or heads % tp == 0 or tp % heads == 0:
+        return ""
+    return f"{heads} KV heads can be neither cut over nor copied to {tp} ranks"
+
+
+def _state(mixer: Mixer, tp: int) -> str:
+    state = mixer.state
+    assert state is not None
+    if state.rows % tp or state.conv_dim % tp:
+        return f"the {mixer.kind} state cannot be cut over tensor_parallel {tp}"
+    # vLLM, mamba_mixer2.py: groups are cut, or a single one is copied
+    if state.groups > 1 and state.groups % tp:
+        return f"{state.groups} state groups cannot be cut over tensor_parallel {tp}"
+    return ""
