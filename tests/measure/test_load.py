@@ -126,9 +126,10 @@ def test_ctrl_c_keeps_the_rows(workload):
 def test_ctrl_c_before_the_load_has_nothing_to_keep():
     main = threading.main_thread().ident
     timer = threading.Timer(0.3, signal.pthread_kill, (main, signal.SIGINT))
-    with serving(Truth(script=lambda _: "stall")) as truth, pytest.raises(KeyboardInterrupt):
+    with serving(Truth(script=lambda _: "stall")) as truth:
         timer.start()
-        load.run(truth.url, OPEN, 3)
+        with pytest.raises(KeyboardInterrupt):
+            load.run(truth.url, OPEN, 3)
 
 
 def test_no_server_is_a_clear_failure():

@@ -12,23 +12,22 @@ from coefficient_values import IDEAL, REAL
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from neoserve.predict.queueing import (
+    arrival_variability,
+    bracketed_root,
+    queue_wait_s,
+    slot_wait_s,
+)
 from neoserve.predict.serve import (
     JUDGED_BY_MEAN,
     Server,
-    arrival_variability,
-    bracketed_root,
     closed,
-    default_batching,
-    limits_of,
     max_rate_rps,
     open_loop,
-    queue_wait_s,
-    saturation_rps,
     serve,
     server_of,
-    slot_wait_s,
-    static,
 )
+from neoserve.predict.server import default_batching, limits_of, saturation_rps, static
 from neoserve.predict.step import StepModel
 from neoserve.schema.coefficients import Coefficients
 from neoserve.schema.engine import Deployment
@@ -328,6 +327,8 @@ def test_what_is_asked_overrides_the_defaults() -> None:
 def test_the_root_is_found(wanted: float) -> None:
     root = bracketed_root(lambda x: x**3 - wanted**3, 0.0, 100.0, -(wanted**3), 1e-6 * wanted**3)
     assert root == pytest.approx(wanted, rel=1e-5)
+    flat = bracketed_root(lambda x: 1.0 if x > wanted else -1.0, 0.0, 100.0, -1.0, 1e-9)
+    assert flat == pytest.approx(wanted, rel=1e-3)
     assert bracketed_root(lambda x: x - 200, 0.0, 100.0, -200.0, 1e-6) == 100.0
 
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from neoserve.predict.step import (
     StepModel,
-    kv_element_bytes,
     overlap_s,
     shape_of,
     touched_experts,
@@ -21,6 +20,7 @@ from neoserve.schema.coefficients import Coefficients
 from neoserve.schema.engine import Deployment
 from neoserve.schema.hardware import HardwareSpec, Link
 from neoserve.schema.model import Ffn, Layer, Mixer, ModelSpec, Quantization, State
+
 
 def coefficients(**changes: Any) -> Coefficients:
     return Coefficients(**{**IDEAL, **changes})
@@ -114,6 +114,16 @@ def test_sparse_attention_reads_its_top_tokens_and_scans_the_index() -> None:
     assert read == pytest.approx(2 * (576 * 2 * 2048 + 132 * 100_000) / 1e12, rel=0.01)
 
 
+def test_compressed_latents_are_a_window_and_a_thinned_rest() -> None:
+    compressed = Mixer(kind="mla-compressed", num_heads=16, latent_dim=512, rope_dim=64,
+                       window_tokens=128, compress_ratio=4, topk_tokens=0, params=10**6)  # fmt: skip
+    read = seconds(ideal(model(mixer=compressed)), "attention over context", 0, 0, 1, 100_000)
+    assert read == pytest.approx(2 * 576 * 2 * (128 + 25_000) / 1e12, rel=1e-6)
+    near = compressed.replace(compress_ratio=0)
+    only = seconds(ideal(model(mixer=near)), "attention over context", 0, 0, 1, 100_000)
+    assert only == pytest.approx(2 * 576 * 2 * 128 / 1e12, rel=1e-6)
+
+
 def test_states_are_read_and_written_whatever_the_context() -> None:
     state = State(conv_kernel=4, conv_dim=100, rows=8, row_elements=1000,
                   recurrent_dtype="float32")  # fmt: skip
@@ -167,17 +177,14 @@ def test_layers_that_are_half_count_half() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "checkpoint", "dtype", "wanted"),
-    [
-        ("auto", "auto", "bfloat16", 2.0), ("auto", "fp8", "bfloat16", 1.0),
-        ("auto", "auto", "float32", 4.0), ("fp8_e4m3", "auto", "bfloat16", 1.0),
-        ("bfloat16", "fp8", "bfloat16", 2.0), ("nvfp4", "auto", "bfloat16", 0.5625),
-        ("q8_0", "auto", "float16", 1.0625),
-    ],
+    ("asked", "checkpoint", "wanted"),
+    [("auto", "auto", 256), ("fp8", "auto", 128), ("auto", "fp8", 128), ("bfloat16", "fp8", 256),
+     ("nvfp4", "auto", 72)],
 )  # fmt: skip
-def test_cache_element(asked: str, checkpoint: str, dtype: str, wanted: float) -> None:
-    spec = model().replace(kv_cache_dtype=checkpoint, dtype=dtype)
-    assert kv_element_bytes(spec, Deployment(kv_cache_dtype=asked)) == wanted
+def test_the_cache_format_sets_what_is_read(asked: str, checkpoint: str, wanted: float) -> None:
+    built = ideal(model().replace(kv_cache_dtype=checkpoint), kv_cache_dtype=asked)
+    read = seconds(built, "attention over context", 0, 0, 1, 1000)
+    assert read == pytest.approx(2 * 2 * wanted * 1000 / 1e12)
 
 
 # Formats
@@ -223,6 +230,20 @@ def test_a_device_without_bf16_uses_fp16_and_says_so() -> None:
     )  # fmt: skip
     assert seconds(volta, "mlp", 1e6, 0, 0, 0) == pytest.approx(2 * 6e6 * 1e6 / 5e13)
     assert volta.notes == ("Dev has no bf16 peak: fp16 is used",)
+
+
+def test_fp8_with_block_scales_has_its_own_rate() -> None:
+    blocks = StepModel(
+        quantized("fp8", 8 + 32 / 128**2), device(), Deployment(), coefficients(block_share=0.5)
+    )
+    assert seconds(blocks, "mlp", 1e6, 0, 0, 0) == pytest.approx(2 * 6e6 * 1e6 / 1e14)
+
+
+def test_llama_cpp_multiplies_int8_in_vector_units() -> None:
+    xeon = device(peak_flops_per_s={"bf16": 1e14, "int8": 2e14, "fp32": 5e12}, isa=("amx_int8",))
+    for engine, rate in (("llama.cpp", 2e13), ("vllm", 2e14)):
+        built = StepModel(quantized("int8", 8), xeon, Deployment(), coefficients(engine=engine))
+        assert seconds(built, "mlp", 1e6, 0, 0, 0) == pytest.approx(2 * 6e6 * 1e6 / rate)
 
 
 # Parallelism
@@ -294,7 +315,12 @@ def test_more_bandwidth_or_peak_is_never_slower(
 @given(batches)
 @settings(max_examples=50)
 def test_parts_add_up_to_the_step(batch: tuple[float, float, float, float]) -> None:
-    for built in (step(), step(enforce_eager=True), step(num_devices=2, tensor_parallel=2)):
+    hybrid = Mixer(kind="mamba2", params=10**6, state=State(rows=8, row_elements=1000))
+    experts = Ffn(num_experts=8, experts_per_token=2, expert_params=10**6)
+    for built in (
+        step(), step(enforce_eager=True), step(num_devices=2, tensor_parallel=2),
+        step(model(mixer=hybrid, ffn=experts)), step(num_devices=2, pipeline_parallel=2),
+    ):  # fmt: skip
         total = math.fsum(part.seconds for part in built.parts(*batch))
         assert total == pytest.approx(built.step_s(*batch))
         causes = built.causes(*batch)

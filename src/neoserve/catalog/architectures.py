@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Any
 
 from ..errors import AskError, CatalogMiss
@@ -11,6 +10,7 @@ from ..schema.model import Ffn, Layer, Mixer, ModelSpec
 from .checkpoint import checkpoint_scheme
 from .families import FAMILIES, VLLM_UNTIL, Family
 from .ffn import layer_ffn
+from .files import nearest
 from .fields import LENGTHS, Config
 from .layer_kinds import block_symbols, layer_kinds
 from .mixers import layer_mixers
@@ -79,7 +79,7 @@ def architecture_of(raw: Mapping[str, Any], name: str) -> str:
     for architecture in listed:
         if architecture in FAMILIES:
             return str(architecture)
-    near = get_close_matches(str(listed[0]), FAMILIES, n=3, cutoff=0.6)
+    near = nearest(str(listed[0]), FAMILIES, n=3, cutoff=0.6)
     raise CatalogMiss(
         "architecture", str(listed[0]), near,
         "NeoServe does not guess its layers; `neoserve catalog architectures` lists those it knows",

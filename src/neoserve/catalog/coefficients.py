@@ -41,7 +41,7 @@ def device_class(hardware: HardwareSpec) -> str:
     if "apple" in (arch, hardware.vendor.lower()):
         return "apple"
     if arch.startswith("cdna"):
-        return "amd-cdna"
+        return "amd-cdna2" if arch in ("cdna1", "cdna2") else "amd-cdna3"
     if arch.startswith("rdna"):
         return "amd-unified" if hardware.kind == "igpu" else "amd-rdna"
     return "other"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 from ..errors import AskError, CatalogMiss
 from ..schema.hardware import HardwareSpec, Instance, Link, Machine, Price
 from ..units import GIB
-from .files import bundled, key_of
+from .files import bundled, key_of, nearest
 
 # A socket without a machine around it: 4 GiB a core, as the m-class of every cloud.
 GIB_PER_CORE = 4
@@ -85,7 +84,7 @@ def find_machine(text: str, extra: Mapping[str, Any] | None = None) -> Machine:
     if entry is not None:
         return _instance_machine(entry, count, extra)
     names = [e["id"] for e in (*_hardware_index().values(), *_instance_index().values())]
-    near = get_close_matches(name, sorted(set(names)), n=4, cutoff=0.4)
+    near = nearest(name, sorted(set(names)), n=4, cutoff=0.4)
     raise CatalogMiss(
         "hardware", name, near, "`neoserve catalog hardware` lists all, a YAML file adds your own"
     )

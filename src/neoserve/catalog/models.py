@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Mapping
-from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from ..errors import AskError, CatalogMiss
 from ..schema.model import ModelSpec
 from ..units import MIB
 from .architectures import read_config
-from .files import bundled, key_of
+from .files import bundled, key_of, nearest
 
 MAX_CONFIG_BYTES = 16 * MIB  # the largest published config.json, quantization lists included: 1 MiB
 
@@ -87,8 +86,8 @@ def _miss(text: str) -> CatalogMiss:
     names = bundled_names()
     lower = {n.lower(): n for n in names}
     tails = {n.rsplit("/", 1)[-1].lower(): n for n in names}
-    near = [lower[m] for m in get_close_matches(text.lower(), lower, n=3, cutoff=0.5)]
-    near += [tails[m] for m in get_close_matches(text.lower(), tails, n=3, cutoff=0.5)]
+    near = [lower[m] for m in nearest(text.lower(), lower, n=3, cutoff=0.5)]
+    near += [tails[m] for m in nearest(text.lower(), tails, n=3, cutoff=0.5)]
     return CatalogMiss(
         "model", text, list(dict.fromkeys(near))[:4],
         "give a bundled id (`neoserve catalog models`), a folder, a config.json or a GGUF file",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 
 from ..errors import CatalogMiss
 from ..schema.quantization import WeightScheme
+from .files import nearest
 
 _GGML = "ggml-common.h block structs and llama.cpp tools/quantize README, 2026-09"
 _CT = "compressed-tensors README and vLLM quantization docs, 2026-11"
@@ -134,6 +134,6 @@ def weight_scheme(name: str) -> WeightScheme:
         None,
     )
     if found is None:
-        near = get_close_matches(key, _BY_NAME, n=3, cutoff=0.5)
+        near = nearest(key, _BY_NAME, n=3, cutoff=0.5)
         raise CatalogMiss("weight scheme", name, near, "see `neoserve catalog quantization`")
     return found

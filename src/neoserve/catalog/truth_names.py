@@ -130,7 +130,9 @@ def stored_model(name: str, scheme: str, weight_dtype: str, engine: str) -> Mode
         return quantize(model, weight_scheme(_ggml_type(name, weight_dtype)))
     if scheme in ("", "none"):
         return model
-    asked = weight_scheme(scheme)
+    # Qwen's own FP8 checkpoints scale by blocks; the tables just say fp8.
+    blocks = scheme == "fp8" and name.startswith("Qwen/") and name.endswith("-FP8")
+    asked = weight_scheme("fp8-block" if blocks else scheme)
     # A checkpoint in the same format says more: which layers it leaves alone.
     own = model.quantization.compute.get("experts", model.quantization.compute.get("mlp", ""))
     return model if own == asked.compute else quantize(model, asked)

@@ -6,20 +6,22 @@ The one place where catalog and predict meet; every face calls these functions.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ..catalog.coefficients import coefficients_for
 from ..catalog.engines import find_profile
 from ..catalog.hardware import find_machine, load_extra
-from ..catalog.models import find_model
+from ..catalog.models import bundled_names, find_model
 from ..catalog.quantization import weight_scheme
 from ..errors import AskError
 from ..predict.plan import Grid, plan
 from ..predict.predictor import Ask, given_price, predict, with_memory
+from ..recipe.command import command
 from ..schema.ask import PlanAsk, PredictAsk
-from ..schema.engine import Deployment
+from ..schema.coefficients import Coefficients
+from ..schema.engine import Deployment, EngineProfile
 from ..schema.hardware import Machine
 from ..schema.model import ModelSpec
 from ..schema.prediction import Plan, Prediction
@@ -54,35 +56,61 @@ def answer_plan(request: PlanAsk) -> Plan:
     if size > MAX_CANDIDATES:
         raise AskError(f"{size:,} candidates; at most {MAX_CANDIDATES:,}: narrow one of the lists")
     base = request.deployment.replace(max_model_len=length_of(request, found))
-    workload = request.workload
-    if request.rate_rps:
-        workload = workload.replace(arrival="poisson", rate_rps=request.rate_rps)
-    request = request.replace(workload=workload)
+    for deployment in grid.deployments(base, machines[0]):
+        check_deployment(deployment)
+    slo = Slo.parse_text(request.slo) if request.slo else None
     return plan(
-        models, machines, base, grid, workload,
-        ask_of=lambda model, machine, d: ask_for(model, machine, d, request),
-        slo=Slo.parse_text(request.slo) if request.slo else None,
+        models, machines, base, grid,
+        ask_of=asker(request, slo),
+        slo=slo,
         rate_rps=request.rate_rps,
         command_of=command_of,
         keep=request.keep,
     )  # fmt: skip
 
 
+def asker(
+    request: PlanAsk, slo: Slo | None
+) -> Callable[[ModelSpec, Machine, Deployment], Ask]:
+    """A maker of questions that looks each machine's facts up once."""
+    engine, version = request.deployment.engine, request.deployment.engine_version
+    facts: dict[str, tuple[EngineProfile, Coefficients]] = {}
+
+    def make(model: ModelSpec, machine: Machine, deployment: Deployment) -> Ask:
+        if machine.id not in facts:
+            facts[machine.id] = facts_of(machine, engine, version)
+        profile, coefficients = facts[machine.id]
+        return Ask(
+            model, machine, deployment, request.workload, profile, coefficients, slo,
+            None, request.utilization_share,
+        )  # fmt: skip
+
+    return make
+
+
+def facts_of(machine: Machine, engine: str, version: str) -> tuple[EngineProfile, Coefficients]:
+    """How an engine behaves on a machine: memory rules and speed."""
+    device = "cpu" if machine.hardware.kind == "cpu" else "gpu"
+    return (
+        find_profile(engine, version, device),
+        coefficients_for(machine.hardware, engine, version),
+    )
+
+
 def ask_for(
-    model: ModelSpec, machine: Machine, deployment: Deployment, request: PredictAsk | PlanAsk
+    model: ModelSpec, machine: Machine, deployment: Deployment, request: PredictAsk
 ) -> Ask:
     """One question with everything it rests on."""
-    hardware = machine.hardware
-    device = "cpu" if hardware.kind == "cpu" else "gpu"
+    profile, coefficients = facts_of(machine, deployment.engine, deployment.engine_version)
     return Ask(
         model=model,
         machine=machine,
         deployment=check_deployment(deployment),
         workload=request.workload,
-        profile=find_profile(deployment.engine, deployment.engine_version, device),
-        coefficients=coefficients_for(hardware, deployment.engine, deployment.engine_version),
+        profile=profile,
+        coefficients=coefficients,
         slo=Slo.parse_text(request.slo) if request.slo else None,
-        available_kv_bytes=getattr(request, "available_kv_bytes", None),
+        available_kv_bytes=request.available_kv_bytes,
         utilization_share=request.utilization_share,
     )
 
@@ -201,11 +229,36 @@ def check_deployment(deployment: Deployment) -> Deployment:
     return deployment
 
 
-def command_of(answer: Prediction) -> str:
-    """The engine's exact command line for an answer."""
-    from ..recipe.vllm import serve_command
+# Suffixes by which publishers name checkpoints in a scheme.
+_CHECKPOINT_SUFFIXES = {
+    "fp8": ("-fp8", "-fp8-dynamic"), "w4a16": ("-awq", "-gptq-int4", "-int4"), "awq": ("-awq",),
+    "w8a8": ("-w8a8", "-int8"), "nvfp4": ("-nvfp4",), "w4a8": ("-w4a8",),
+}  # fmt: skip
 
-    return serve_command(answer.model, answer.deployment)
+
+def command_of(answer: Prediction) -> str:
+    """The engine's exact command line for an answer. A weight scheme that the engine does not
+    make while it loads is a checkpoint of its own: the bundled one, else a named placeholder."""
+    d, model = answer.deployment, answer.model
+    if d.weight_quant not in ("checkpoint", "none", "fp8"):
+        model = _stored_in(model, d.weight_quant)
+        d = d.replace(weight_quant="checkpoint")
+    on_cpu = answer.memory is not None and answer.memory.graph_bytes == 0 and not d.enforce_eager
+    kv_bytes = answer.memory.available_kv_bytes if on_cpu and answer.memory else None
+    return command(model, d.replace(weight_quant=_plain(d.weight_quant)), kv_bytes)
+
+
+def _plain(scheme: str) -> str:
+    return "checkpoint" if scheme == "none" else scheme
+
+
+def _stored_in(model: str, scheme: str) -> str:
+    names = {name.lower(): name for name in bundled_names()}
+    for suffix in _CHECKPOINT_SUFFIXES.get(scheme, (f"-{scheme}",)):
+        found = names.get(model.lower() + suffix)
+        if found:
+            return found
+    return f"{scheme}-checkpoint-of/{model.rsplit('/', 1)[-1]}"
 
 
 def with_command(answer: Prediction) -> Prediction:

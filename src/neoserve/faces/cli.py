@@ -6,8 +6,9 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn
+
+from msgspec import Struct
 
 from .. import __version__
 from ..errors import EXIT_MET, EXIT_NOT_MET, AskError, Error
@@ -19,8 +20,7 @@ HARDWARE_HELP = (
 MODEL_HELP = "bundled or hub id, checkpoint folder, config.json or GGUF file"
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Struct, frozen=True):
     """One command: its words, its options, what runs it."""
 
     name: str
@@ -168,7 +168,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "demo", "the whole way on the embedded engine: predict, measure, record", _demo, (),
         (("--seconds", {"type": float, "default": 60.0, "help": "length of the load (60)"}),
-         ("--rate", {"type": float, "default": 0.5, "help": "requests per second (0.5)"}),
+         ("--rate", {"type": float, "default": 1.2, "help": "requests per second (1.2)"}),
          ("--out", {"default": "runs/demo", "metavar": "DIR", "help": "run folder (runs/demo)"})),
         "neoserve demo",
     ),

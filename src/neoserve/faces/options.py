@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct
 
 from ..errors import AskError
 from ..units import parse_bytes, parse_share, parse_tokens
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(Struct, frozen=True):
     """One option: flags, reader, placeholder, help."""
 
     flags: tuple[str, ...]
@@ -25,7 +25,6 @@ class Option:
     both: bool = False  # --x and --no-x
     many: bool = False  # comma-separated list
     dest: str = ""
-    extra: dict[str, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -50,7 +49,7 @@ def add_options(parser: argparse.ArgumentParser, options: Iterable[Option]) -> N
                 words["choices"] = option.choices
             elif option.metavar:
                 words["metavar"] = option.metavar
-        parser.add_argument(*option.flags, **words, **option.extra)
+        parser.add_argument(*option.flags, **words)
 
 
 def _list_of(read: Callable[[str], Any]) -> Callable[[str], tuple[Any, ...]]:

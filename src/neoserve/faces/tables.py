@@ -64,7 +64,7 @@ def show_prediction(p: Prediction) -> str:
 def _devices(p: Prediction) -> str:
     d = p.deployment
     ranks = d.devices_per_replica
-    return f"{ranks} of {d.hardware}" if ranks > 1 else d.hardware
+    return f"{ranks} x {d.hardware}" if ranks > 1 else d.hardware
 
 
 def _memory(p: Prediction) -> str:

@@ -37,11 +37,14 @@ def run_trial(
     slo: Slo,
     on_progress: load.OnProgress | None = None,
     host: HostPrint | None = None,
+    timeout_s: float = 600.0,
 ) -> Observed:
-    """Load a running engine. It starts nothing and stops nothing."""
+    """Load a running engine. It starts nothing and stops nothing; `timeout_s` is a request's."""
     host = host or host_print(versions={engine.config.engine: engine.config.version})
     facts = engine.facts()
-    rows = load.run(engine.url, workload, num_requests, on_progress=on_progress)
+    rows = load.run(
+        engine.url, workload, num_requests, on_progress=on_progress, timeout_s=timeout_s
+    )
     faults = list(mismatches(engine.config, facts))
     if engine.has_ended():
         faults.append("the engine ended during the trial")

@@ -6,9 +6,8 @@ Follows vLLM 0.32: v1/kv_cache_interface.py (specs), platforms/interface.py
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import reduce
-from math import lcm
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ..errors import AskError
 from ..schema.engine import Deployment, EngineProfile
@@ -27,8 +26,7 @@ COMPRESSED_BYTES = 584  # DeepSeek-V4: 448 fp8, 128 B rope, 8 B scales
 COMPRESSED_ALIGN_BYTES = 576  # the decode kernel's row stride
 
 
-@dataclass(frozen=True, slots=True)
-class Cache:
+class Cache(Struct, frozen=True):
     """One layer's cache, on one rank."""
 
     kind: str  # full, mla, sliding, sliding-mla, chunked, state
@@ -312,7 +310,3 @@ def _grow(cache: Cache, page: int) -> Cache:
         )
     return replace(cache, page_bytes=page)
 
-
-def common_block(blocks: list[int]) -> int:
-    """Tokens after which every group starts a new block."""
-    return reduce(lcm, blocks, 1)

@@ -7,7 +7,8 @@ get_kv_cache_capacity); older versions differ by what EngineProfile says.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ..schema.engine import Deployment, EngineProfile
 from ..schema.hardware import HardwareSpec
@@ -18,8 +19,7 @@ from .cache import Cache, layer_caches, unify_pages
 from .weights import pipeline_stages
 
 
-@dataclass(frozen=True, slots=True)
-class CacheGroup:
+class CacheGroup(Struct, frozen=True):
     """Layers that share one block table. `caches` are (layer index, cache)."""
 
     caches: tuple[tuple[int, Cache], ...]
@@ -180,8 +180,7 @@ def _least_padding(values: list[int], floor: int) -> int:
     return min(range(floor, top + 1), key=lambda d: (sum(-v % d for v in values), -d))
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """Groups and what one block id costs: all that capacity needs besides bytes."""
 
     groups: tuple[CacheGroup, ...]
@@ -205,27 +204,35 @@ def layout(
     return Layout(tuple(groups), per_stage, min(tokens, default=0))
 
 
+def num_blocks(plan: Layout, available_bytes: Sequence[int]) -> int:
+    """Blocks of the stage with the fewest; a model without caches holds one."""
+    return min(
+        max(0, have) // cost if cost else 1
+        for have, cost in zip(available_bytes, plan.bytes_per_block, strict=True)
+    )
+
+
 def blocks_per_request(plan: Layout, deployment: Deployment, max_len: int, in_flight: int) -> int:
     """Blocks that one request of `max_len` tokens may take from the shared pool."""
     dcp = deployment.decode_context_parallel
     return sum(g.blocks(max_len, in_flight, dcp) for g in plan.groups)
 
 
-def longest_request(plan: Layout, deployment: Deployment, num_blocks: int, limit: int,
-                    in_flight: int) -> int:  # fmt: skip
-    """The longest request that fits alone into `num_blocks`, at most `limit` tokens."""
+def longest_request(
+    plan: Layout, deployment: Deployment, blocks: int, limit: int, in_flight: int
+) -> int:
+    """The longest request that fits alone into `blocks`, at most `limit` tokens."""
     low, high = 0, limit
     while low < high:
         mid = (low + high + 1) // 2
-        if blocks_per_request(plan, deployment, mid, in_flight) <= num_blocks:
+        if blocks_per_request(plan, deployment, mid, in_flight) <= blocks:
             low = mid
         else:
             high = mid - 1
     return low
 
 
-@dataclass(frozen=True, slots=True)
-class Capacity:
+class Capacity(Struct, frozen=True):
     """The answer, and the refusal if the engine would not start."""
 
     kv: KvCapacity
@@ -243,20 +250,16 @@ def capacity(
 ) -> Capacity:
     """Blocks, tokens and concurrency from the bytes that each pipeline stage has left."""
     in_flight = in_flight_tokens(deployment, profile, max_num_batched_tokens)
-    per_stage = [
-        max(0, have) // cost if cost else 1
-        for have, cost in zip(available_bytes, plan.bytes_per_block, strict=True)
-    ]
-    num_blocks = min(per_stage)
+    blocks = num_blocks(plan, available_bytes)
     need = blocks_per_request(plan, deployment, max_model_len, in_flight)
-    concurrency = num_blocks / need if need else float(model.max_position_tokens)
-    usable = num_blocks - int(profile.null_block)
+    concurrency = blocks / need if need else float(model.max_position_tokens)
+    usable = blocks - int(profile.null_block)
     kv = KvCapacity(
         bytes_per_token=bytes_per_token(plan, deployment),
         state_bytes_per_request=state_bytes_per_request(plan),
         block_size_tokens=plan.block_tokens,
-        num_blocks=num_blocks,
-        kv_tokens=_logged_tokens(plan, profile, num_blocks, concurrency, max_model_len),
+        num_blocks=blocks,
+        kv_tokens=_logged_tokens(plan, profile, blocks, concurrency, max_model_len),
         max_concurrency=concurrency,
         bytes_per_block=max(plan.bytes_per_block),
         bytes_per_request=need * max(plan.bytes_per_block),
@@ -284,12 +287,12 @@ def _refusal(plan: Layout, need: int, usable: int, kv: KvCapacity, available: in
 
 
 def _logged_tokens(
-    plan: Layout, profile: EngineProfile, num_blocks: int, concurrency: float, max_len: int
+    plan: Layout, profile: EngineProfile, blocks: int, concurrency: float, max_len: int
 ) -> int:
     """"GPU KV cache size" as this version defines it."""
     if profile.log_definition == "concurrency-x-length" or not plan.block_tokens:
         return int(concurrency * max_len)
-    return num_blocks // len(plan.groups) * plan.block_tokens
+    return blocks // len(plan.groups) * plan.block_tokens
 
 
 def bytes_per_token(plan: Layout, deployment: Deployment) -> float:

@@ -17,7 +17,7 @@ from ..schema.model import ModelSpec
 from ..units import GIB
 from .checks import refusal_of
 from .kv import Layout, blocks_per_request, capacity, in_flight_tokens, layout
-from .memory import budget, resolved
+from .memory import budget, footprint, resolved
 from .pools import pool_tokens
 
 PRINTED_GIB = 0.005 * GIB  # logs print two decimals
@@ -246,7 +246,7 @@ def _end_to_end(
     model: ModelSpec, deployment: Deployment, profile: EngineProfile, hardware: HardwareSpec,
     base: Case,
 ) -> Case:  # fmt: skip
-    memory = budget(model, deployment, profile, hardware)
+    memory = budget(footprint(model, deployment), deployment, profile, hardware)
     answer = capacity(
         layout(model, deployment, profile, hardware), model, deployment, profile,
         [memory.available_kv_bytes] * deployment.pipeline_parallel,
@@ -274,7 +274,7 @@ def _memory_error(
     if stated:
         hardware = hardware.replace(reported_memory_bytes=int(stated * GIB))
     deployment = resolved(deployment, model, hardware, profile)
-    memory = budget(model, deployment, profile, hardware)
+    memory = budget(footprint(model, deployment), deployment, profile, hardware)
     predicted = memory.available_kv_bytes
     weights = row.get("model_weights_gib")
     if weights and row.get("weight_quant") and not model.quantization.method:

@@ -6,9 +6,13 @@ gpu_worker.determine_available_memory subtracts them. Each item is computed from
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from msgspec import Struct
+
 from ..schema.engine import Deployment, EngineProfile
 from ..schema.hardware import HardwareSpec
-from ..schema.model import ModelSpec
+from ..schema.model import Layer, ModelSpec
 from ..schema.prediction import Memory
 from ..schema.quantization import DTYPE_BITS
 from ..units import GIB, MIB
@@ -59,27 +63,45 @@ def resolved(deployment: Deployment, model: ModelSpec, hardware: HardwareSpec,
     )
 
 
-def activation_bytes(model: ModelSpec, deployment: Deployment, profile: EngineProfile) -> int:
-    """Peak of the profiling pass on one rank: a forward pass of max_num_batched_tokens, and the
-    sampler's warm-up on max_num_seqs x vocab. They do not overlap, so the larger one counts.
+class Footprint(Struct, frozen=True):
+    """What a model needs on one rank whatever the batching: made once for many deployments."""
 
-    Forward, per token: the widest layer's intermediates, a residual and attention's inputs and
-    outputs. Experts add their gathered rows (fused_moe: hidden and intermediate for each of
-    the chosen experts).
-    """
-    tokens, seqs = deployment.max_num_batched_tokens or 0, deployment.max_num_seqs or 0
-    width = DTYPE_BITS[model.dtype] // 8
-    forward = tokens * width * _widest_layer(model, deployment.tensor_parallel)
-    rows = seqs * (1 + deployment.num_speculative_tokens)
-    sampler = profile.sampler_bytes_per_logit * rows * model.vocab_size
-    return int(max(forward, sampler) + tokens * width * _expert_rows(model, deployment))
+    weights_bytes: tuple[int, ...]  # of each pipeline stage
+    dense_elements: float  # a token in flight inside the widest dense layer
+    expert_elements: float  # a token spread over its experts' workspaces
+    element_bytes: int
+    vocab_size: int
+    num_layers: int
+
+
+def footprint(model: ModelSpec, deployment: Deployment) -> Footprint:
+    """Depends on parallelism and number formats only."""
+    stages = range(deployment.pipeline_parallel)
+    weights = [round(sum(stage_weights(model, deployment, s).values())) for s in stages]
+    if model.safetensors_bytes and len(weights) == 1:
+        weights = [_by_file_size(model, deployment, weights[0])]
+    return Footprint(
+        weights_bytes=tuple(weights),
+        dense_elements=_widest_layer(model, deployment.tensor_parallel),
+        expert_elements=_expert_rows(model, deployment),
+        element_bytes=DTYPE_BITS[model.dtype] // 8,
+        vocab_size=model.vocab_size,
+        num_layers=len(model.layers),
+    )
+
+
+def _by_file_size(model: ModelSpec, deployment: Deployment, computed: int) -> int:
+    """Where the files' size is known it replaces the sum over roles, cut over the ranks alike."""
+    alone = sum(stage_weights(model, deployment.replace(tensor_parallel=1), 0).values())
+    return round(model.safetensors_bytes * computed / alone) if alone else computed
 
 
 def _widest_layer(model: ModelSpec, tp: int) -> float:
-    """Elements a token in flight inside the widest dense layer."""
+    """Elements a token in flight inside the widest dense layer: the intermediates of its
+    feed-forward or its projections, a residual, and attention's inputs and outputs."""
     hidden = model.hidden_size
     widest = 0.0
-    for layer in set(model.layers):
+    for layer in distinct(model.layers):
         dense = (layer.ffn.dense_params + layer.ffn.shared_params) / hidden
         # a mixer's projections are as wide as its weights per hidden unit; a recurrent one works
         # in fp32 beside them
@@ -89,17 +111,35 @@ def _widest_layer(model: ModelSpec, tp: int) -> float:
 
 
 def _expert_rows(model: ModelSpec, deployment: Deployment) -> float:
-    """Elements a token spread over its experts' workspaces."""
+    """Elements of gathered rows and intermediates for each of a token's experts (fused_moe)."""
     tp = deployment.tensor_parallel
     rows = 0.0
-    for ffn in {layer.ffn for layer in model.layers if layer.ffn.num_experts}:
-        inner = ffn.expert_intermediate / (1 if deployment.expert_parallel else tp)
-        chosen = ffn.experts_per_token / (tp if deployment.expert_parallel else 1)
-        rows = max(rows, chosen * (max(2 * inner, model.hidden_size) + inner))
+    for layer in distinct(model.layers):
+        ffn = layer.ffn
+        if ffn.num_experts:
+            inner = ffn.expert_intermediate / (1 if deployment.expert_parallel else tp)
+            chosen = ffn.experts_per_token / (tp if deployment.expert_parallel else 1)
+            rows = max(rows, chosen * (max(2 * inner, model.hidden_size) + inner))
     return rows
 
 
-def graph_bytes(model: ModelSpec, deployment: Deployment) -> int:
+def distinct(layers: Sequence[Layer]) -> list[Layer]:
+    """Each different layer once; equal layers are the same object."""
+    return list({id(layer): layer for layer in layers}.values())
+
+
+def activation_bytes(need: Footprint, deployment: Deployment, profile: EngineProfile) -> int:
+    """Peak of the profiling pass on one rank: a forward pass of max_num_batched_tokens, and the
+    sampler's warm-up on max_num_seqs x vocab. They do not overlap, so the larger one counts;
+    the experts' workspace stays."""
+    tokens, seqs = deployment.max_num_batched_tokens or 0, deployment.max_num_seqs or 0
+    forward = tokens * need.element_bytes * need.dense_elements
+    rows = seqs * (1 + deployment.num_speculative_tokens)
+    sampler = profile.sampler_bytes_per_logit * rows * need.vocab_size
+    return int(max(forward, sampler) + tokens * need.element_bytes * need.expert_elements)
+
+
+def graph_bytes(need: Footprint, deployment: Deployment) -> int:
     """CUDA graphs: a private pool of one batch's activations at the largest captured size, and
     some megabytes a captured size.
 
@@ -110,10 +150,8 @@ def graph_bytes(model: ModelSpec, deployment: Deployment) -> int:
         return 0
     largest = min(512, 2 * (deployment.max_num_seqs or 256))
     sizes = 3 + largest // 8 if largest <= 256 else 35 + (largest - 256) // 16
-    width = DTYPE_BITS[model.dtype] // 8
-    pool = largest * width * (_widest_layer(model, deployment.tensor_parallel)
-                              + _expert_rows(model, deployment))  # fmt: skip
-    return int(pool + sizes * len(model.layers) * 0.2 * MIB)
+    pool = largest * need.element_bytes * (need.dense_elements + need.expert_elements)
+    return int(pool + sizes * need.num_layers * 0.2 * MIB)
 
 
 def non_torch_bytes(deployment: Deployment, hardware: HardwareSpec) -> int:
@@ -125,22 +163,20 @@ def non_torch_bytes(deployment: Deployment, hardware: HardwareSpec) -> int:
 
 
 def budget(
-    model: ModelSpec,
+    need: Footprint,
     deployment: Deployment,
     profile: EngineProfile,
     hardware: HardwareSpec,
     stage: int = 0,
 ) -> Memory:
     """All items for one rank of a pipeline stage; `deployment` has its defaults filled in."""
-    weights = stage_weights(model, deployment, stage).total_bytes
-    if model.safetensors_bytes and deployment.pipeline_parallel == 1:
-        weights = _by_file_size(model, deployment, weights)
+    weights = need.weights_bytes[stage]
     total = total_bytes(hardware)
-    if hardware.kind == "cpu":
-        total //= max(1, deployment.tensor_parallel) if hardware.numa_nodes_per_socket > 1 else 1
+    if hardware.kind == "cpu" and hardware.numa_nodes_per_socket > 1:
+        total //= deployment.tensor_parallel  # one rank a NUMA node
     usable = int(total * (deployment.gpu_memory_utilization or profile.default_utilization))
-    activations = activation_bytes(model, deployment, profile)
-    graphs = graph_bytes(model, deployment) if hardware.kind != "cpu" else 0
+    activations = activation_bytes(need, deployment, profile)
+    graphs = graph_bytes(need, deployment) if hardware.kind != "cpu" else 0
     other = non_torch_bytes(deployment, hardware)
     reserved = graphs if profile.graph_memory_reserved else 0
     return Memory(
@@ -152,9 +188,3 @@ def budget(
         non_torch_bytes=other,
         available_kv_bytes=usable - weights - activations - other - reserved,
     )
-
-
-def _by_file_size(model: ModelSpec, deployment: Deployment, computed: int) -> int:
-    """Where the files' size is known it replaces the sum over roles, cut over the ranks alike."""
-    alone = stage_weights(model, deployment.replace(tensor_parallel=1), 0).total_bytes
-    return round(model.safetensors_bytes * computed / alone) if alone else computed

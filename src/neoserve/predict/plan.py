@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ..schema.engine import Deployment
 from ..schema.hardware import Machine
 from ..schema.model import ModelSpec
 from ..schema.prediction import Plan, Prediction, Rejection, Throughput
-from ..schema.workload import Slo, Workload
+from ..schema.workload import Slo
 from ..units import show_duration, show_usd
 from .cost import fleet_for
-from .predictor import Ask, Memo, predict
+from .predictor import Ask, Memo, outcome, predict
 
 MAX_REJECTED = 200  # reasons kept; a plan of thousands repeats them
 
@@ -66,12 +68,21 @@ def powers_of_two(limit: int) -> tuple[int, ...]:
     return tuple(2**i for i in range(max(1, limit).bit_length()) if 2**i <= max(1, limit))
 
 
+class Candidate(Struct, frozen=True):
+    """A candidate that starts, and the figures that rank it."""
+
+    ask: Ask
+    meets_slo: bool | None
+    money: float  # dollars per million output tokens; without a price, device-seconds
+    tpot_s: float
+    machines: int = 1
+
+
 def plan(
     models: Sequence[tuple[str, ModelSpec]],
     machines: Sequence[Machine],
     base: Deployment,
     grid: Grid,
-    workload: Workload,
     ask_of: Callable[[ModelSpec, Machine, Deployment], Ask],
     slo: Slo | None = None,
     rate_rps: float = 0.0,
@@ -81,54 +92,87 @@ def plan(
     """Rank every combination of models (one per weight scheme), machines and grid.
 
     `rate_rps` sizes a fleet for each candidate and prices that; otherwise the operating point of
-    the workload is priced.
+    the workload is priced. Documents are built for the first `keep` and the Pareto set only.
     """
-    fitting: list[Prediction] = []
+    fitting: list[Candidate] = []
     rejected: list[Rejection] = []
-    count = 0
-    memo = Memo()
+    count, memo = 0, Memo()
     for machine, (scheme, model) in itertools.product(machines, models):
         for deployment in grid.deployments(base.replace(weight_quant=scheme), machine):
             count += 1
-            ask = ask_of(model, machine, deployment)
-            answer = _sized(ask, rate_rps, memo) if rate_rps else predict(ask, memo)
-            if answer.starts:
-                fitting.append(answer)
-            else:
-                rejected.append(Rejection(deployment=answer.deployment, reason=answer.refusal))
-    ranked = sorted(fitting, key=rank_key)
-    front = pareto(ranked)
-    kept = [p.replace(command=command_of(p)) for p in _kept(ranked, front, keep)]
+            found = _candidate(ask_of(model, machine, deployment), rate_rps, memo)
+            if isinstance(found, Candidate):
+                fitting.append(found)
+            elif len(rejected) < MAX_REJECTED:
+                rejected.append(found)
+    fitting.sort(key=rank_key)
+    front = pareto(fitting)
+    last = max((i for i, c in enumerate(fitting) if id(c) in front), default=0)
+    kept = fitting[: max(keep, last + 1)]
+    answers = [_told(c, memo) for c in kept]
+    answers = [a.replace(command=command_of(a)) for a in answers]
     # what meets the SLO ranks first, so the first one is the best or nothing is
-    best = kept[0] if kept and kept[0].meets_slo is not False else None
+    best = answers[0] if answers and answers[0].meets_slo is not False else None
     return Plan(
         model=models[0][1].id,
         num_candidates=count,
         best=best,
-        candidates=tuple(kept),
-        pareto=tuple(i for i, p in enumerate(ranked[: len(kept)]) if id(p) in front),
-        rejected=tuple(rejected[:MAX_REJECTED]),
-        summary=summary(best, ranked, rejected, slo, rate_rps, workload),
+        candidates=tuple(answers),
+        pareto=tuple(i for i, c in enumerate(kept) if id(c) in front),
+        rejected=tuple(rejected),
+        summary=summary(best, answers, rejected, slo, rate_rps),
     )
 
 
-def _kept(ranked: list[Prediction], front: set[int], keep: int) -> list[Prediction]:
-    """The first `keep`, and on as far as the last point of the Pareto set."""
-    last = max((i for i, p in enumerate(ranked) if id(p) in front), default=0)
-    return ranked[: max(keep, last + 1)]
+def _candidate(ask: Ask, rate_rps: float, memo: Memo) -> Candidate | Rejection:
+    """The figures of one combination, or why it would not start."""
+    found = outcome(ask, memo)
+    if found.served is None:
+        return Rejection(deployment=found.deployment, reason=found.refusal)
+    machines = 1
+    if rate_rps:
+        highest = found.served.max_rate_rps * found.deployment.replicas
+        if highest <= 0.0:
+            return Candidate(ask, False, float("inf"), found.served.tpot_s)
+        machines = fleet_for(rate_rps, highest, 0.0).replicas
+        ask = replace(ask, workload=ask.workload.replace(rate_rps=rate_rps / machines))
+        found = outcome(ask, memo)
+        assert found.served is not None
+    tokens_per_s = found.served.output_tokens_per_s * found.deployment.replicas
+    devices = found.deployment.devices_per_replica * found.deployment.replicas
+    paid = devices if found.usd_per_hour is None else found.usd_per_hour / 3600
+    return Candidate(
+        ask, found.served.meets_slo, paid / tokens_per_s * 1e6, found.served.tpot_s, machines
+    )
 
 
-def rank_key(answer: Prediction) -> tuple[bool, float, float]:
+def _told(candidate: Candidate, memo: Memo) -> Prediction:
+    """The documents of a candidate; a fleet's rates and bills are those of all its machines."""
+    answer, n = predict(candidate.ask, memo), candidate.machines
+    if n == 1 or answer.throughput is None:
+        return answer
+    rates, cost = answer.throughput, answer.cost
+    return answer.replace(
+        deployment=answer.deployment.replace(replicas=answer.deployment.replicas * n),
+        throughput=Throughput(
+            output_tokens_per_s=rates.output_tokens_per_s * n,
+            total_tokens_per_s=rates.total_tokens_per_s * n,
+            goodput_rps=None if rates.goodput_rps is None else rates.goodput_rps * n,
+            max_rate_rps=None if rates.max_rate_rps is None else rates.max_rate_rps * n,
+        ),
+        cost=cost and cost.replace(
+            usd_per_hour=cost.usd_per_hour * n, usd_per_month=cost.usd_per_month * n
+        ),
+    )  # fmt: skip
+
+
+def rank_key(candidate: Candidate) -> tuple[bool, float, float]:
     """What meets the SLO first, then the cheaper, then the faster."""
-    return (
-        answer.meets_slo is False,
-        money(answer),
-        answer.latency.tpot_s.mean if answer.latency else float("inf"),
-    )
+    return candidate.meets_slo is False, candidate.money, candidate.tpot_s
 
 
 def money(answer: Prediction) -> float:
-    """Dollars per million output tokens; without a price, device-seconds per token."""
+    """Dollars per million output tokens; without a price, device-seconds per million."""
     if answer.cost is not None:
         return answer.cost.usd_per_mtok_output
     rate = answer.throughput.output_tokens_per_s if answer.throughput else 0.0
@@ -136,51 +180,15 @@ def money(answer: Prediction) -> float:
     return devices / rate * 1e6 if rate else float("inf")
 
 
-def pareto(ranked: Sequence[Prediction]) -> set[int]:
-    """Ids of answers that no other beats in both cost and time per token."""
+def pareto(candidates: Sequence[Candidate]) -> set[int]:
+    """Ids of candidates that no other beats in both cost and time per token."""
     front: set[int] = set()
     fastest = float("inf")
-    for answer in sorted(ranked, key=lambda p: (money(p), _tpot(p))):
-        if _tpot(answer) < fastest:
-            fastest = _tpot(answer)
-            front.add(id(answer))
+    for candidate in sorted(candidates, key=lambda c: (c.money, c.tpot_s)):
+        if candidate.tpot_s < fastest:
+            fastest = candidate.tpot_s
+            front.add(id(candidate))
     return front
-
-
-def _tpot(answer: Prediction) -> float:
-    return answer.latency.tpot_s.mean if answer.latency else float("inf")
-
-
-def _sized(ask: Ask, rate_rps: float, memo: Memo) -> Prediction:
-    """As many machines as carry the rate within the SLO, each seeing its share of it."""
-    one = predict(ask, memo)
-    if not one.starts or one.throughput is None:
-        return one
-    highest = one.throughput.max_rate_rps or 0.0
-    if highest <= 0.0:
-        return one.replace(meets_slo=False)
-    machines = fleet_for(rate_rps, highest, 0.0).replicas
-    share = ask.workload.replace(rate_rps=rate_rps / machines)
-    return _times(predict(replace(ask, workload=share), memo), machines)
-
-
-def _times(answer: Prediction, machines: int) -> Prediction:
-    """The same answer for several machines side by side."""
-    rates, cost = answer.throughput, answer.cost
-    if machines == 1 or rates is None:
-        return answer
-    return answer.replace(
-        deployment=answer.deployment.replace(replicas=answer.deployment.replicas * machines),
-        throughput=Throughput(
-            output_tokens_per_s=rates.output_tokens_per_s * machines,
-            total_tokens_per_s=rates.total_tokens_per_s * machines,
-            goodput_rps=None if rates.goodput_rps is None else rates.goodput_rps * machines,
-            max_rate_rps=None if rates.max_rate_rps is None else rates.max_rate_rps * machines,
-        ),
-        cost=cost and cost.replace(
-            usd_per_hour=cost.usd_per_hour * machines, usd_per_month=cost.usd_per_month * machines
-        ),
-    )  # fmt: skip
 
 
 def summary(
@@ -189,7 +197,6 @@ def summary(
     rejected: Sequence[Rejection],
     slo: Slo | None,
     rate_rps: float,
-    workload: Workload,
 ) -> str:
     """One sentence that a manager understands."""
     if not ranked:
@@ -208,9 +215,7 @@ def summary(
     price = ""
     if best.cost is not None:
         price = f" for {show_usd(best.cost.usd_per_mtok_output)} per million output tokens"
-    load = f"{rate_rps:g} requests/s" if rate_rps else f"{workload.concurrency} requests at once"
-    if workload.arrival != "closed" and not rate_rps:
-        load = f"{workload.rate_rps:g} requests/s"
+    load = f"{rate_rps:g} requests/s" if rate_rps else "this load"
     return (
         f"Cheapest{' within the SLO' if slo else ''}: {_where(best)} serves {load}{price}, first "
         f"token after {show_duration(best.latency.ttft_s.mean)}, then one every "

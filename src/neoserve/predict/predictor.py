@@ -1,11 +1,15 @@
-"""One deployment under one workload: memory, capacity, latency, throughput and cost together."""
+"""One deployment under one workload: memory, capacity, latency, throughput and cost together.
+
+`outcome` computes what ranking needs and builds no documents; `predict` tells all of it.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, TypeVar
+
+from msgspec import Struct
 
 from ..schema.coefficients import Coefficients
 from ..schema.engine import Deployment, EngineProfile
@@ -24,15 +28,16 @@ from ..schema.workload import Slo, Workload
 from ..units import GIB, show_bytes
 from .checks import refusal_of
 from .cost import COST_DIVISOR, cost_of, hourly_usd, price_basis
-from .kv import Layout, blocks_per_request, capacity, in_flight_tokens, layout
-from .memory import budget, resolved
+from .kv import Layout, blocks_per_request, capacity, in_flight_tokens, layout, num_blocks
+from .memory import Footprint, budget, footprint, resolved
 from .pools import llama_cpp_bytes, llama_cpp_cells, sglang_capacity, trtllm_capacity
 from .serve import Server, Serving, serve, server_of
 from .step import Shape, StepModel, shape_of
 
+_T = TypeVar("_T")
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+
+class Ask(Struct, frozen=True):
     """Everything one prediction needs, resolved."""
 
     model: ModelSpec
@@ -46,37 +51,70 @@ class Ask:
     utilization_share: float = 1.0  # busy part of each hour, for cost
 
 
-@dataclass(slots=True)
 class Memo:
     """Intermediate results that many candidates of one plan share."""
 
-    values: dict[Hashable, Any] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self._values: dict[Hashable, Any] = {}
 
-    def get(self, key: Hashable, make: Any) -> Any:
+    def get(self, key: Hashable, make: Callable[[], _T]) -> _T:
         """The value under a key, made on first use."""
-        found = self.values.get(key)
+        found: _T | None = self._values.get(key)
         if found is None:
-            found = self.values[key] = make()
+            found = self._values[key] = make()
         return found
+
+
+class Fit(Struct, frozen=True):
+    """What a deployment has room for. `slots`: requests of the workload that KV holds at once."""
+
+    memories: tuple[Memory, ...]  # of each pipeline stage
+    slots: float
+    refusal: str = ""
+    pool: KvCapacity | None = None  # engines without block groups compute it on the way
+
+
+class Outcome(Struct, frozen=True):
+    """What ranking needs. `served` is None where the engine would not start."""
+
+    deployment: Deployment
+    fit: Fit | None
+    served: Serving | None
+    refusal: str
+    usd_per_hour: float | None
+
+
+def outcome(ask: Ask, memo: Memo) -> Outcome:
+    """Whether it starts, how it serves, what it costs an hour."""
+    hardware = ask.machine.hardware
+    deployment = resolved(ask.deployment, ask.model, hardware, ask.profile)
+    deployment = deployment.replace(num_devices=ask.machine.num_devices, hardware=ask.machine.id,
+                                    replicas=replicas_of(ask))  # fmt: skip
+    refusal = impossible(ask, deployment, memo)
+    if refusal:
+        return Outcome(deployment, None, None, refusal, None)
+    fit = _fit(ask, deployment, memo)
+    if fit.refusal:
+        return Outcome(deployment, fit, None, fit.refusal, None)
+    served = _served(ask, deployment, fit.slots, memo)
+    return Outcome(deployment, fit, served, "", usd_per_hour(ask, deployment))
 
 
 def predict(ask: Ask, memo: Memo | None = None) -> Prediction:
     """The full answer. Raises AskError where the question has no answer."""
     memo = memo or Memo()
-    hardware = ask.machine.hardware
-    deployment = resolved(ask.deployment, ask.model, hardware, ask.profile)
-    deployment = deployment.replace(num_devices=ask.machine.num_devices, hardware=ask.machine.id)
-    refusal = impossible(ask, deployment)
-    if refusal:
-        return _refused(ask, deployment, refusal)
-    memory, kv, refusal, slots = _fit(ask, deployment, memo)
-    if refusal:
-        return _refused(ask, deployment, refusal, memory, kv)
-    served = _served(ask, deployment, slots, memo)
-    return _answer(ask, deployment, memory, kv, served)
+    found = outcome(ask, memo)
+    memory = kv = None
+    if found.fit is not None:
+        memory = min(found.fit.memories, key=lambda m: m.available_kv_bytes)
+        kv = found.fit.pool or _capacity(ask, found.deployment, found.fit, memo)
+    if found.served is None:
+        return _refused(ask, found, memory, kv)
+    assert memory is not None and kv is not None
+    return _answer(ask, found, memory, kv, found.served, memo)
 
 
-def impossible(ask: Ask, deployment: Deployment) -> str:
+def impossible(ask: Ask, deployment: Deployment, memo: Memo) -> str:
     """Why this cannot be started, before memory is looked at. "" if it can."""
     model, devices = ask.model, ask.machine.num_devices
     if deployment.devices_per_replica > devices and ask.machine.hardware.kind != "cpu":
@@ -96,35 +134,79 @@ def impossible(ask: Ask, deployment: Deployment) -> str:
         return f"requests of {need:,} tokens are longer than max_model_len {length:,}"
     if ask.profile.rule == "vllm" and deployment.expert_parallel and not _has_experts(model):
         return "expert_parallel needs a model with experts"
-    return refusal_of(model, deployment, ask.profile)
+    key = ("refusal", id(model), deployment.tensor_parallel, deployment.num_speculative_tokens,
+           ask.profile.versions)  # fmt: skip
+    return memo.get(key, lambda: refusal_of(model, deployment, ask.profile))
 
 
 def _has_experts(model: ModelSpec) -> bool:
     return any(layer.ffn.num_experts for layer in model.layers)
 
 
-def _fit(
-    ask: Ask, deployment: Deployment, memo: Memo
-) -> tuple[Memory, KvCapacity, str, float]:
-    """(memory, capacity, refusal, requests of this workload that the KV cache holds)."""
-    hardware, model = ask.machine.hardware, ask.model
-    stages = [
-        budget(model, deployment, ask.profile, hardware, stage)
+def _footprint(ask: Ask, deployment: Deployment, memo: Memo) -> Footprint:
+    d = deployment
+    key = ("footprint", id(ask.model), d.tensor_parallel, d.pipeline_parallel, d.expert_parallel,
+           d.num_speculative_tokens)  # fmt: skip
+    return memo.get(key, lambda: footprint(ask.model, d))
+
+
+def _budgets(ask: Ask, deployment: Deployment, memo: Memo) -> tuple[Memory, ...]:
+    need = _footprint(ask, deployment, memo)
+    memories = tuple(
+        budget(need, deployment, ask.profile, ask.machine.hardware, stage)
         for stage in range(deployment.pipeline_parallel)
-    ]
-    memory = min(stages, key=lambda m: m.available_kv_bytes)
-    available = [m.available_kv_bytes for m in stages]
-    if ask.available_kv_bytes is not None:
-        available = [ask.available_kv_bytes] * len(stages)
-        memory = memory.replace(available_kv_bytes=ask.available_kv_bytes)
+    )
+    if ask.available_kv_bytes is None:
+        return memories
+    return tuple(m.replace(available_kv_bytes=ask.available_kv_bytes) for m in memories)
+
+
+def _fit(ask: Ask, deployment: Deployment, memo: Memo) -> Fit:
+    memories = _budgets(ask, deployment, memo)
+    refusal = _too_big(memories) if ask.available_kv_bytes is None else ""
     if ask.profile.rule != "vllm":
-        return (memory, *_pool_fit(ask, deployment, min(available), memory))
+        return _pool_fit(ask, deployment, memories, refusal)
     plan = _layout(ask, deployment, memo)
-    length = deployment.max_model_len or 0
-    batched = deployment.max_num_batched_tokens or 0
-    fit = capacity(plan, model, deployment, ask.profile, available, length, batched)
-    refusal = _too_big(memory) or fit.refusal or _state_shortage(fit.kv, deployment)
-    return memory, fit.kv, refusal, _kv_slots(ask, deployment, plan, fit.kv.num_blocks)
+    blocks = num_blocks(plan, _available(memories))
+    if not refusal:
+        refusal = _shortage(ask, deployment, plan, blocks, memories)
+    return Fit(memories, _kv_slots(ask, deployment, plan, blocks), refusal)
+
+
+def _available(memories: Sequence[Memory]) -> list[int]:
+    return [m.available_kv_bytes for m in memories]
+
+
+def _shortage(
+    ask: Ask, deployment: Deployment, plan: Layout, blocks: int, memories: Sequence[Memory]
+) -> str:
+    """The engine's checks of the KV cache; the sentence is made only where one fails."""
+    need = blocks_per_request(
+        plan, deployment, deployment.max_model_len or 0,
+        in_flight_tokens(deployment, ask.profile, deployment.max_num_batched_tokens or 0),
+    )  # fmt: skip
+    if need > blocks - int(ask.profile.null_block) and plan.groups:
+        fit = Fit(tuple(memories), 0.0)
+        return capacity(
+            plan, ask.model, deployment, ask.profile, _available(fit.memories),
+            deployment.max_model_len or 0, deployment.max_num_batched_tokens or 0,
+        ).refusal  # fmt: skip
+    has_state = any(g.caches[0][1].kind == "state" for g in plan.groups)
+    if has_state and blocks < (deployment.max_num_seqs or 0):
+        # v1/worker: max_num_seqs has to find a block for each sequence's state
+        return (
+            f"max_num_seqs {deployment.max_num_seqs} is more than the {blocks} blocks that hold "
+            "request states; lower it"
+        )
+    return ""
+
+
+def _capacity(ask: Ask, deployment: Deployment, fit: Fit, memo: Memo) -> KvCapacity:
+    return capacity(
+        _layout(ask, deployment, memo), ask.model, deployment, ask.profile,
+        _available(fit.memories), deployment.max_model_len or 0,
+        deployment.max_num_batched_tokens or 0,
+    ).kv  # fmt: skip
 
 
 def _layout(ask: Ask, deployment: Deployment, memo: Memo) -> Layout:
@@ -136,82 +218,68 @@ def _layout(ask: Ask, deployment: Deployment, memo: Memo) -> Layout:
         d.block_size, d.mamba_cache_dtype, d.mamba_ssm_cache_dtype, d.num_speculative_tokens,
         d.disable_hybrid_kv_cache_manager, ask.profile.versions,
     )  # fmt: skip
-    made: Layout = memo.get(key, lambda: layout(ask.model, d, ask.profile, ask.machine.hardware))
-    return made
+    return memo.get(key, lambda: layout(ask.model, d, ask.profile, ask.machine.hardware))
 
 
-def _too_big(memory: Memory) -> str:
-    if memory.weights_bytes <= memory.usable_bytes:
-        return ""
-    return (
-        f"weights alone take {show_bytes(memory.weights_bytes)} of each device's usable "
-        f"{show_bytes(memory.usable_bytes)}"
-    )
+def _too_big(memories: Sequence[Memory]) -> str:
+    for memory in memories:
+        if memory.weights_bytes > memory.usable_bytes:
+            return (
+                f"weights alone take {show_bytes(memory.weights_bytes)} of each device's usable "
+                f"{show_bytes(memory.usable_bytes)}"
+            )
+    return ""
 
 
-def _state_shortage(kv: KvCapacity, deployment: Deployment) -> str:
-    """vLLM refuses more sequences than there are blocks for their states."""
-    if not kv.state_bytes_per_request or not deployment.max_num_seqs:
-        return ""
-    if kv.num_blocks >= deployment.max_num_seqs:
-        return ""
-    return (
-        f"max_num_seqs {deployment.max_num_seqs} is more than the {kv.num_blocks} blocks that hold "
-        "request states; lower it"
-    )
-
-
-def _kv_slots(ask: Ask, deployment: Deployment, plan: Layout, num_blocks: int) -> float:
+def _kv_slots(ask: Ask, deployment: Deployment, plan: Layout, blocks: int) -> float:
     """Requests of the workload's mean length that the pool holds at once."""
     length = ask.workload.prompt_tokens + ask.workload.output_tokens // 2
-    batched = deployment.max_num_batched_tokens or 0
-    in_flight = min(in_flight_tokens(deployment, ask.profile, batched), batched)
-    need = blocks_per_request(plan, deployment, length, in_flight)
-    return num_blocks / need if need else math.inf
+    need = blocks_per_request(plan, deployment, length, deployment.max_num_batched_tokens or 0)
+    return blocks / need if need else math.inf
 
 
 def _pool_fit(
-    ask: Ask, deployment: Deployment, available: int, memory: Memory
-) -> tuple[KvCapacity, str, float]:
+    ask: Ask, deployment: Deployment, memories: tuple[Memory, ...], refusal: str
+) -> Fit:
     """Engines without block groups."""
-    length = deployment.max_model_len or 0
-    mean = max(1, ask.workload.prompt_tokens + ask.workload.output_tokens // 2)
+    available, length = min(_available(memories)), deployment.max_model_len or 0
     if ask.profile.rule == "llama.cpp":
-        return _llama_cpp_fit(ask, deployment, available)
+        kv, shortage, slots = _llama_cpp(ask, deployment, available)
+        return Fit(memories, slots, refusal or shortage, kv)
     if ask.profile.rule == "trtllm":
-        kv, refusal = trtllm_capacity(ask.model, deployment, ask.profile, available, length)
+        kv, shortage = trtllm_capacity(ask.model, deployment, ask.profile, available, length)
     else:
-        kv, refusal = sglang_capacity(ask.model, deployment, available, length)
+        kv, shortage = sglang_capacity(ask.model, deployment, available, length)
+    mean = max(1, ask.workload.prompt_tokens + ask.workload.output_tokens // 2)
     slots = kv.max_concurrency * length / mean if kv.kv_tokens else kv.max_concurrency
-    return kv, _too_big(memory) or refusal, slots
+    return Fit(memories, slots, refusal or shortage, kv)
 
 
-def _llama_cpp_fit(
+def _llama_cpp(
     ask: Ask, deployment: Deployment, available: int
 ) -> tuple[KvCapacity, str, float]:
     """llama.cpp allocates n_ctx cells for all slots at start."""
     slots, length = deployment.max_num_seqs or 4, deployment.max_model_len or 0
     cells = llama_cpp_cells(slots * length)
-    types = {"fp8": "q8_0", "int8": "q8_0"}.get(deployment.kv_cache_dtype, "f16")
-    num_bytes = llama_cpp_bytes(ask.model, cells, types, types, slots=slots)
+    kind = "q8_0" if deployment.kv_cache_dtype.startswith(("fp8", "int8")) else "f16"
+    num_bytes = llama_cpp_bytes(ask.model, cells, kind, kind, slots=slots)
     kv = KvCapacity(
         bytes_per_token=num_bytes / cells, state_bytes_per_request=0, block_size_tokens=1,
         num_blocks=cells, kv_tokens=cells, max_concurrency=float(slots), bytes_per_block=0,
         bytes_per_request=num_bytes // slots, max_model_len=length, longest_request_tokens=length,
     )  # fmt: skip
-    refusal = ""
+    shortage = ""
     if num_bytes > available:
-        refusal = (
+        shortage = (
             f"{slots} slots of {length:,} tokens need {show_bytes(num_bytes)} of KV cache and "
             f"{show_bytes(max(0, available))} are free; lower max_model_len or max_num_seqs"
         )
-    return kv, refusal, float(slots)
+    return kv, shortage, float(slots)
 
 
 def _served(ask: Ask, deployment: Deployment, slots: float, memo: Memo) -> Serving:
     """The operating point of one replica, which sees its share of the load."""
-    d, copies = deployment, replicas_of(ask)
-    workload = ask.workload
+    d, copies, workload = deployment, deployment.replicas, ask.workload
     if copies > 1:
         workload = workload.replace(
             rate_rps=workload.rate_rps / copies,
@@ -222,7 +290,7 @@ def _served(ask: Ask, deployment: Deployment, slots: float, memo: Memo) -> Servi
         d.expert_parallel, d.kv_cache_dtype, d.enforce_eager,
     )  # fmt: skip
     shape: Shape = memo.get(("shape", id(ask.model)), lambda: shape_of(ask.model))
-    step: StepModel = memo.get(
+    step = memo.get(
         step_key,
         lambda: StepModel(ask.model, ask.machine.hardware, d, ask.coefficients, shape),
     )
@@ -232,29 +300,37 @@ def _served(ask: Ask, deployment: Deployment, slots: float, memo: Memo) -> Servi
         step, ask.machine.hardware, d, ask.coefficients, workload, kv_tokens
     )
     key = (*step_key, server.limits, server.new_tokens, workload.rate_rps, workload.concurrency)
-    served: Serving = memo.get(key, lambda: serve(server, workload, ask.slo))
-    return served
+    return memo.get(key, lambda: serve(server, workload, ask.slo))
 
 
 def replicas_of(ask: Ask) -> int:
     """Copies of the model that the rented machine holds; a bare device list holds one."""
     if ask.deployment.replicas > 1:
         return ask.deployment.replicas
-    if ask.machine.priced_devices <= 1 or ask.machine.price is None:
-        return 1
-    if ask.machine.id == ask.machine.hardware.id:
+    if ask.machine.id == ask.machine.hardware.id or ask.machine.hardware.kind == "cpu":
         return 1
     return max(1, ask.machine.num_devices // ask.deployment.devices_per_replica)
 
 
+def usd_per_hour(ask: Ask, deployment: Deployment) -> float | None:
+    """An instance is rented whole, devices by the piece. None without a price."""
+    price, priced = ask.machine.price, ask.machine.priced_devices
+    if price is None:
+        return None
+    devices = deployment.devices_per_replica * deployment.replicas
+    if ask.machine.id == ask.machine.hardware.id and ask.machine.hardware.kind != "cpu":
+        return price.usd_per_hour * devices / priced
+    return hourly_usd(price, devices if ask.machine.hardware.kind != "cpu" else 1, priced)
+
+
 def _answer(
-    ask: Ask, deployment: Deployment, memory: Memory, kv: KvCapacity, served: Serving
+    ask: Ask, found: Outcome, memory: Memory, kv: KvCapacity, served: Serving, memo: Memo
 ) -> Prediction:
-    replicas = replicas_of(ask)
-    rate = served.request_rate_rps * replicas
+    copies = found.deployment.replicas
+    rate = served.request_rate_rps * copies
     return Prediction(
         model=ask.model.id,
-        deployment=deployment.replace(replicas=replicas),
+        deployment=found.deployment,
         memory=memory,
         kv=kv,
         latency=Latency(
@@ -263,37 +339,33 @@ def _answer(
             e2e_s=Percentiles(mean=served.e2e_s),
         ),
         throughput=Throughput(
-            output_tokens_per_s=served.output_tokens_per_s * replicas,
-            total_tokens_per_s=served.total_tokens_per_s * replicas,
+            output_tokens_per_s=served.output_tokens_per_s * copies,
+            total_tokens_per_s=served.total_tokens_per_s * copies,
             goodput_rps=(rate if served.meets_slo else 0.0) if ask.slo else None,
-            max_rate_rps=served.max_rate_rps * replicas,
+            max_rate_rps=served.max_rate_rps * copies,
         ),
-        cost=_cost(ask, deployment, served, replicas),
+        cost=_cost(ask, found, served),
         bound=served.bound,
         next_bound=served.next_bound,
         decode_parts=served.decode_parts,
         meets_slo=served.meets_slo,
-        assumptions=assumptions(ask, deployment, served),
-        advice=advice(ask, deployment, memory, kv),
+        assumptions=assumptions(ask, served),
+        advice=advice(ask, found.deployment, memory, kv, memo),
     )
 
 
-def _cost(ask: Ask, deployment: Deployment, served: Serving, replicas: int) -> Cost | None:
+def _cost(ask: Ask, found: Outcome, served: Serving) -> Cost | None:
     price = ask.machine.price
-    if price is None or served.output_tokens_per_s <= 0:
+    if price is None or found.usd_per_hour is None or served.output_tokens_per_s <= 0:
         return None
-    devices = deployment.devices_per_replica * replicas
-    priced = ask.machine.priced_devices
-    whole = ask.machine.id != ask.machine.hardware.id
-    hourly = hourly_usd(price, devices, priced) if whole else price.usd_per_hour * devices / priced
-    prompt_rate = served.request_rate_rps * ask.workload.prompt_tokens * replicas
+    copies = found.deployment.replicas
     return cost_of(
-        hourly, price_basis(price), served.output_tokens_per_s * replicas, prompt_rate,
-        ask.utilization_share,
+        found.usd_per_hour, price_basis(price), served.output_tokens_per_s * copies,
+        served.request_rate_rps * ask.workload.prompt_tokens * copies, ask.utilization_share,
     )  # fmt: skip
 
 
-def assumptions(ask: Ask, deployment: Deployment, served: Serving) -> tuple[str, ...]:
+def assumptions(ask: Ask, served: Serving) -> tuple[str, ...]:
     """Everything the answer rests on that was not given."""
     notes = [*ask.model.notes, *ask.machine.notes, *served.assumptions]
     if ask.model.vision_params:
@@ -314,26 +386,28 @@ def assumptions(ask: Ask, deployment: Deployment, served: Serving) -> tuple[str,
 
 
 def advice(
-    ask: Ask, deployment: Deployment, memory: Memory, kv: KvCapacity
+    ask: Ask, deployment: Deployment, memory: Memory, kv: KvCapacity, memo: Memo
 ) -> tuple[str, ...]:
     """Which setting frees how much, largest first."""
-    options: list[tuple[int, str]] = []
-    if ask.profile.graph_memory_reserved and not deployment.enforce_eager and memory.graph_bytes:
-        options.append((memory.graph_bytes, "enforce_eager (slower decoding)"))
-    smaller = deployment.replace(max_num_seqs=max(1, (deployment.max_num_seqs or 2) // 4))
-    freed = _freed(ask, smaller, memory)
-    if freed > 0:
-        options.append((freed, f"max_num_seqs {smaller.max_num_seqs}"))
-    fewer = deployment.replace(
-        max_num_batched_tokens=max(512, (deployment.max_num_batched_tokens or 1024) // 2)
-    )
-    freed = _freed(ask, fewer, memory)
-    if freed > 0:
-        options.append((freed, f"max_num_batched_tokens {fewer.max_num_batched_tokens}"))
-    lines = [
-        f"{name} frees {show_bytes(b)} a device" for b, name in sorted(options, reverse=True)
-        if b > 0.02 * max(1, memory.available_kv_bytes)
-    ]  # fmt: skip
+    seqs, tokens = deployment.max_num_seqs or 2, deployment.max_num_batched_tokens or 1024
+    others = [
+        deployment.replace(max_num_seqs=max(1, seqs // 4)),
+        deployment.replace(max_num_batched_tokens=max(512, tokens // 2)),
+    ]
+    names = [f"max_num_seqs {others[0].max_num_seqs}",
+             f"max_num_batched_tokens {others[1].max_num_batched_tokens}"]  # fmt: skip
+    if ask.profile.graph_memory_reserved and not deployment.enforce_eager:
+        others.append(deployment.replace(enforce_eager=True))
+        names.append("enforce_eager (slower decoding)")
+    need = _footprint(ask, deployment, memo)
+    freed = [
+        budget(need, d, ask.profile, ask.machine.hardware).available_kv_bytes
+        - memory.available_kv_bytes
+        for d in others
+    ]
+    worth = sorted(zip(freed, names, strict=True), reverse=True)
+    floor = 0.02 * max(1, memory.available_kv_bytes)
+    lines = [f"{name} frees {show_bytes(b)} a device" for b, name in worth if b > floor]
     wasted = sum(g.padding_bytes * g.num_layers * g.blocks_per_request for g in kv.groups)
     share = wasted / kv.bytes_per_request if kv.bytes_per_request else 0
     if share > 0.05:
@@ -341,36 +415,27 @@ def advice(
     return tuple(lines)
 
 
-def _freed(ask: Ask, other: Deployment, memory: Memory) -> int:
-    changed = budget(ask.model, other, ask.profile, ask.machine.hardware)
-    return changed.available_kv_bytes - memory.available_kv_bytes
-
-
 def _refused(
-    ask: Ask,
-    deployment: Deployment,
-    reason: str,
-    memory: Memory | None = None,
-    kv: KvCapacity | None = None,
+    ask: Ask, found: Outcome, memory: Memory | None, kv: KvCapacity | None
 ) -> Prediction:
     return Prediction(
         model=ask.model.id,
-        deployment=deployment,
+        deployment=found.deployment,
         memory=memory,
         kv=kv,
         bound="memory",
         meets_slo=False if ask.slo else None,
         starts=False,
-        refusal=reason,
+        refusal=found.refusal,
         assumptions=tuple(dict.fromkeys((*ask.model.notes, *ask.machine.notes))),
     )
 
 
-def given_price(machine: Machine, usd_per_hour: float) -> Machine:
-    """The machine at a price of the user's."""
+def given_price(machine: Machine, usd: float) -> Machine:
+    """The machine at a price of the user's, for the thing named: one device, or the instance."""
     whole = machine.id != machine.hardware.id
     return machine.replace(
-        price=Price(usd_per_hour=usd_per_hour, kind="given"),
+        price=Price(usd_per_hour=usd, kind="given"),
         priced_devices=machine.priced_devices if whole else 1,
     )
 

@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
 from ..schema.engine import Deployment
 from ..schema.model import Layer, ModelSpec
 from ..schema.quantization import DTYPE_BITS
-
-
-@dataclass(frozen=True, slots=True)
-class RankWeights:
-    """Bytes that the fullest rank of a deployment loads."""
-
-    by_role: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def total_bytes(self) -> int:
-        """All of it."""
-        return round(sum(self.by_role.values()))
 
 
 def bits_of(model: ModelSpec, role: str) -> float:
@@ -60,19 +48,19 @@ def pipeline_stages(num_layers: int, stages: int) -> list[range]:
     return [range(start, start + size) for start, size in zip(starts, sizes, strict=True)]
 
 
-def stage_weights(model: ModelSpec, deployment: Deployment, stage: int) -> RankWeights:
-    """Bytes on one rank of a pipeline stage."""
+def stage_weights(model: ModelSpec, deployment: Deployment, stage: int) -> dict[str, float]:
+    """Bytes by role on one rank of a pipeline stage."""
     tp = deployment.tensor_parallel
     stages = deployment.pipeline_parallel
     roles: dict[str, float] = {}
     layers = [model.layers[i] for i in pipeline_stages(len(model.layers), stages)[stage]]
     if stage == stages - 1 and deployment.num_speculative_tokens:
         layers += model.draft_layers
-    for layer in layers:
+    for layer, count in _counted(layers):
         # Without expert parallelism each expert is cut over tp; with it each rank holds
         # whole experts, 1/tp of them: the same bytes.
         for role, num_bytes in layer_bytes(model, layer, tp, tp).items():
-            roles[role] = roles.get(role, 0.0) + num_bytes
+            roles[role] = roles.get(role, 0.0) + count * num_bytes
     native = DTYPE_BITS[model.dtype] / 8
     if stage == 0:
         roles["embedding"] = model.embedding_params * bits_of(model, "embedding") / 8 / tp
@@ -83,12 +71,13 @@ def stage_weights(model: ModelSpec, deployment: Deployment, stage: int) -> RankW
             head = model.embedding_params  # a tied head is loaded again on the last stage
         roles["lm_head"] = head * bits_of(model, "lm_head") / 8 / tp
         roles["final"] = model.final_params * native
-    return RankWeights(roles)
+    return roles
 
 
-def rank_weights(model: ModelSpec, deployment: Deployment) -> RankWeights:
-    """Bytes on the fullest rank: the one that leaves the least room for KV."""
-    stages = (
-        stage_weights(model, deployment, s) for s in range(deployment.pipeline_parallel)
-    )
-    return max(stages, key=lambda weights: weights.total_bytes)
+def _counted(layers: Sequence[Layer]) -> list[tuple[Layer, int]]:
+    """Distinct layers and how often each stands; equal layers are the same object."""
+    counts: dict[int, tuple[Layer, int]] = {}
+    for layer in layers:
+        _, seen = counts.get(id(layer), (layer, 0))
+        counts[id(layer)] = (layer, seen + 1)
+    return list(counts.values())

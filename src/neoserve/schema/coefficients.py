@@ -20,6 +20,7 @@ class Coefficients(Document, frozen=True):
     matrix_share: float  # large matrix products
     matrix_half_tokens: float  # rows that every product pays on top: tiles, waves, pipelines
     dtype_share: dict[str, float]  # factor on matrix_share by multiplying dtype
+    block_share: float  # factor on matrix_share for fp8 with scales by blocks of 128 x 128
     unpack_share: float  # factor on matrix_share where weights are unpacked to 16 bits first
     attention_share: float  # score and value products over a prompt
     overlap_power: float  # 1: reading and multiplying add up; large: they hide each other
@@ -36,6 +37,7 @@ class Coefficients(Document, frozen=True):
     request_step_s: float  # per step and running request: sampling, detokenizing, streaming
     admission_s: float  # once per request, before its first step
     prompt_token_s: float  # once per prompt token: tokenizing, hashing blocks
+    convoy_share: float  # of a closed loop's requests that still start together, as at first
     collective_s: float  # one all-reduce of nothing between two devices
     collective_share: float  # of the link's bandwidth
     expert_imbalance: float  # busiest expert-parallel rank over the mean

@@ -1,0 +1,73 @@
+"""Number formats on a device: what multiplies and at which rate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..schema.coefficients import Coefficients
+from ..schema.hardware import HardwareSpec
+from ..schema.model import ModelSpec
+from .weights import bits_of
+
+_HALF = {"bfloat16": ("bf16", "fp16", "fp32"), "float16": ("fp16", "bf16", "fp32"),
+         "float32": ("fp32", "bf16", "fp16")}  # fmt: skip
+_PLAIN = ("", "bf16", "fp16", "fp32")
+_VECTOR_INT8 = 4.0  # int8 over fp32 in vector units: llama.cpp leaves AMX tiles alone
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """How the products of one role run: at which rate, reading how many bits a weight."""
+
+    flops_per_s: float
+    bytes_per_s: float
+    bits: float
+    note: str = ""
+
+
+def _half_dtype(model: ModelSpec, hardware: HardwareSpec) -> str:
+    peaks = hardware.peak_flops_per_s
+    return next(dtype for dtype in (*_HALF[model.dtype], *peaks) if dtype in peaks)
+
+
+def half_flops_per_s(model: ModelSpec, hardware: HardwareSpec) -> float:
+    """Peak of the format that attention multiplies in."""
+    return hardware.peak_flops_per_s[_half_dtype(model, hardware)]
+
+
+def resolve_path(
+    model: ModelSpec, role: str, hardware: HardwareSpec, coefficients: Coefficients
+) -> Path:
+    """What multiplies a role's weights on this device.
+
+    A format that the device lacks is unpacked to 16 bits (vLLM: Marlin), and 16 bits that it
+    lacks fall back to the other 16-bit format or to fp32 (V100 and T4 have no bf16).
+    """
+    bits = bits_of(model, role)
+    asked = model.quantization.compute.get(role, "")
+    peaks = hardware.peak_flops_per_s
+    if asked == "int8" and coefficients.engine == "llama.cpp" and "amx_int8" in hardware.isa:
+        vector = _VECTOR_INT8 * peaks.get("fp32", peaks["int8"])
+        peaks = {**peaks, "int8": min(peaks["int8"], vector)}
+    half = _half_dtype(model, hardware)
+    native = asked in peaks and asked not in _PLAIN
+    dtype = asked if native else half
+    share = coefficients.matrix_share * coefficients.dtype_share.get(dtype, 1.0)
+    if not native and bits < 16:
+        share *= coefficients.unpack_share
+    if native and asked == "fp8" and 8 < bits < 8.1:
+        share *= coefficients.block_share
+    packed = coefficients.packed_share if bits < 16 else 1.0
+    return Path(
+        flops_per_s=peaks[dtype] * share,
+        bytes_per_s=hardware.bandwidth_bytes_per_s * coefficients.memory_share * packed,
+        bits=bits,
+        note="" if native else _note(model, role, hardware, asked, half),
+    )
+
+
+def _note(model: ModelSpec, role: str, hardware: HardwareSpec, asked: str, half: str) -> str:
+    if asked and asked not in _PLAIN:
+        return f"{hardware.name} does not multiply {asked}: {role} weights are unpacked to {half}"
+    wanted = _HALF[model.dtype][0]
+    return f"{hardware.name} has no {wanted} peak: {half} is used" if half != wanted else ""
