@@ -14,8 +14,8 @@ import sys
 import time
 from pathlib import Path
 
-from neoserve.faces.ask import answer_plan, ask_for, machine_of, scheme_model
 from neoserve.catalog.models import find_model
+from neoserve.faces.ask import answer_plan, ask_for, machine_of, scheme_model
 from neoserve.predict.predictor import predict
 from neoserve.schema.ask import PlanAsk, PredictAsk
 from neoserve.schema.engine import Deployment

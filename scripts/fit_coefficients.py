@@ -1,6 +1,8 @@
 """Fit catalog/data/coefficients.json to a latency truth file.
 
-    python scripts/fit_coefficients.py TRUTH.csv [--out FILE] [--rows-per-series N] [--report]
+    python scripts/fit_coefficients.py TRUTH.csv [--out FILE] [--rows-per-series N]
+    python scripts/fit_coefficients.py TRUTH.csv --use FILE      errors of these coefficients
+    python scripts/fit_coefficients.py TRUTH.csv --folds 5       errors on sources left out
 
 Needs numpy beside neoserve. Rows are weighted so that a series counts as the square root of its
 length; the loss is pseudo-Huber on the log error; every factor is pulled towards one. Rows are
@@ -14,7 +16,7 @@ import csv
 import json
 import math
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -88,6 +90,21 @@ def document(items: list[Item], entries: dict[str, Any], rows: list[dict[str, st
     }
 
 
+def left_out_comparisons(
+    rows: list[dict[str, str]], folds: int, keep: int, steps: int
+) -> list[truth.Comparison]:
+    """Every row predicted by a fit that saw no row of its source."""
+    items, _, _ = read_items(rows, FIT_FLAGS, 0, False)
+    sizes = Counter(item.case.source for item in items)
+    fold_of = {name: rank % folds for rank, (name, _) in enumerate(sizes.most_common())}
+    thin, _, _ = read_items(rows, FIT_FLAGS, keep, True)
+    found = []
+    for fold in range(folds):
+        entries = fit_all([i for i in thin if fold_of[i.case.source] != fold], steps)
+        found += comparisons([i for i in items if fold_of[i.case.source] == fold], entries)
+    return found
+
+
 def print_table(
     found: list[truth.Comparison], key: Callable[[truth.Comparison], str], fewest: int = 1
 ) -> None:
@@ -107,11 +124,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("truth", type=Path)
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--rows-per-series", type=int, default=12)
-    parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--rows-per-series", type=int, default=10)
+    parser.add_argument("--steps", type=int, default=6)
     parser.add_argument("--use", type=Path, help="report these coefficients instead of fitting")
+    parser.add_argument("--folds", type=int, default=0, help="only cross-validate by source")
     args = parser.parse_args()
     rows = list(csv.DictReader(args.truth.open(newline="")))
+    if args.folds:
+        found = left_out_comparisons(rows, args.folds, args.rows_per_series, args.steps)
+        print_table(found, lambda c: c.case.arch)
+        return 0
     if args.use:
         entries = json.loads(args.use.read_text())["coefficients"]
     else:

@@ -17,7 +17,7 @@ from neoserve.predict.cache import kv_dtype_of
 from neoserve.predict.collectives import data_ranks
 from neoserve.predict.step import Shape, shape_of
 from neoserve.predict.weights import bits_of
-from neoserve.schema.hardware import HardwareSpec
+from neoserve.schema.hardware import HardwareSpec, Link
 from neoserve.schema.model import ModelSpec
 
 FIT_FLAGS = ("single_tpot", "batched_tpot", "ttft", "batch_prefill", "prefill_rate", "e2e_single",
@@ -46,6 +46,17 @@ class Item(NamedTuple):
             "by_engine": self.family,
             "by_pair": f"{self.device_class}|{self.family}",
         }
+
+
+def linked(hardware: HardwareSpec) -> HardwareSpec:
+    """With the Infinity Fabric that the catalog does not state yet, so as not to fit its absence.
+
+    CDNA 4 white paper: 7 links of 153.6 GB/s both ways; MI250 data sheet: 100 GB/s a link.
+    """
+    rate = {"MI350X": 538e9, "MI355X": 538e9, "MI250": 100e9, "MI250X": 100e9}.get(hardware.id)
+    if rate is None or hardware.link:
+        return hardware
+    return hardware.replace(link=Link(kind="infinity-fabric", bandwidth_bytes_per_s=rate))
 
 
 def cpu_slice(hardware: HardwareSpec, threads: int) -> HardwareSpec:
@@ -100,7 +111,7 @@ class Resolver:
             return None
         try:
             model = stored_model(case.model, case.scheme, case.weight_dtype, case.engine)
-            hardware = cpu_slice(find_machine(case.device).hardware, case.threads)
+            hardware = linked(cpu_slice(find_machine(case.device).hardware, case.threads))
         except AskError as error:
             self.unnamed[str(error).split(";")[0]] += 1
             return None
@@ -131,6 +142,8 @@ def read_items(
             reason = "prompts served from a warm cache"
         elif _ends_early(item):
             reason = "output ended before its stated length"
+        elif fitting and item.case.load_mode == "burst":
+            reason = "a burst of hundreds, which the front end limits"
         groups[reason].append(item)
     ruled_out.update({reason: len(group) for reason, group in groups.items() if reason})
     kept = groups[""]
@@ -156,6 +169,4 @@ def _thin(items: list[Item], keep: int) -> list[Item]:
     groups: dict[Any, list[Item]] = defaultdict(list)
     for i in items:
         groups[(*rows_of.series(i.case), i.case.device, i.case.load_mode, i.case.scheme)].append(i)
-    return [
-        i for group in groups.values() for i in group[:: max(1, math.ceil(len(group) / keep))]
-    ]
+    return [i for group in groups.values() for i in group[:: max(1, math.ceil(len(group) / keep))]]

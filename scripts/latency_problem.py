@@ -65,6 +65,7 @@ COEFFICIENTS = {
     "state_layer_s": Coefficient(10e-6, "extra kernels, per recurrent layer", "ce", 2),
     "expert_imbalance": Coefficient(1.2, "busiest expert-parallel rank over the mean", "", 3),
 }  # fmt: skip
+LATER_TOO = ("block_share",)  # most rows in this format are of experts and hybrids
 GROUPS = {"c": "by_class", "e": "by_engine", "p": "by_pair"}
 _FEWEST = {"by_class": 3, "by_engine": 3, "by_pair": 20}
 
@@ -182,6 +183,8 @@ def sigma_of(name: Name) -> float:
     width = COEFFICIENTS[name.coefficient].sigma or (0.35 if share else 0.8)
     if "cpu" in name.key:
         return 3 * width  # CPU engines span what GPUs do not
+    if name.key.endswith("|vllm-v0"):
+        return 2 * width  # what an early engine does badly on a device says little of the device
     return width * (0.7 if name.group == "by_pair" else 1.0)
 
 
@@ -225,7 +228,9 @@ def names_of(items: list[Item], stage: int, frozen: set[tuple[str, str]]) -> lis
             names += [
                 Name(coefficient, group, key)
                 for (kind, key), rows in sorted(count.items())
-                if kind == group and rows >= _FEWEST[group] and (new or (kind, key) not in frozen)
+                if kind == group
+                and rows >= _FEWEST[group]
+                and (new or (kind, key) not in frozen or coefficient in LATER_TOO)
             ]
     return names
 

@@ -69,8 +69,10 @@ def parse_share(text: str) -> float:
     return share
 
 
-def show_duration(seconds: float) -> str:
-    """0.0123 → ``"12.3 ms"``."""
+def show_duration(seconds: float | None) -> str:
+    """0.0123 → ``"12.3 ms"``; None, a queue that grows for ever → ``"unbounded"``."""
+    if seconds is None or math.isinf(seconds):
+        return "unbounded"
     if seconds == 0:
         return "0 s"
     for limit, scale, unit in ((1e-3, 1e6, "µs"), (1.0, 1e3, "ms"), (120.0, 1.0, "s"),

@@ -8,10 +8,12 @@ IDEAL: dict[str, Any] = {
     "device_class": "test", "engine": "test", "memory_share": 1.0, "packed_share": 1.0,
     "kv_share": 1.0, "matrix_share": 1.0, "matrix_half_tokens": 0.0, "dtype_share": {},
     "unpack_share": 1.0, "attention_share": 1.0, "overlap_power": 64.0, "expert_share": 1.0,
-    "expert_memory_share": 1.0, "expert_half_tokens": 0.0, "state_share": 1.0, "scan_share": 1.0, "state_layer_s": 0.0,
+    "expert_memory_share": 1.0, "expert_half_tokens": 0.0, "state_share": 1.0,
+    "scan_share": 1.0, "state_layer_s": 0.0,
     "layer_s": 0.0, "expert_layer_s": 0.0, "launch_s": 0.0, "step_s": 0.0, "request_step_s": 0.0,
     "admission_s": 0.0, "prompt_token_s": 0.0, "collective_s": 0.0, "collective_share": 1.0,
-    "expert_imbalance": 1.0, "convoy_share": 0.0, "block_share": 1.0,
+    "expert_imbalance": 1.0,
+    "convoy_share": 0.0, "block_share": 1.0,
 }  # fmt: skip
 REAL = {
     **IDEAL, "memory_share": 0.8, "matrix_share": 0.6, "kv_share": 0.6, "attention_share": 0.4,

@@ -74,9 +74,7 @@ def test_a_monthly_volume_costs_its_price() -> None:
     assert month_usd(0.75, 5000.0) == 3750.0
 
 
-@given(
-    rate=st.floats(0.001, 1e4), highest=st.floats(0.01, 1e3), usd=st.floats(0.01, 500)
-)
+@given(rate=st.floats(0.001, 1e4), highest=st.floats(0.01, 1e3), usd=st.floats(0.01, 500))
 def test_a_fleet_carries_its_rate_and_one_replica_less_would_not(
     rate: float, highest: float, usd: float
 ) -> None:

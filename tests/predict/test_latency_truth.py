@@ -20,7 +20,13 @@ from neoserve.predict.latency_rows import (
     scheme_of,
     series,
 )
-from neoserve.predict.latency_truth import Comparison, compare, summary, table
+from neoserve.predict.latency_truth import (
+    Comparison,
+    compare,
+    rate_mean_tpot_s,
+    summary,
+    table,
+)
 from neoserve.predict.serve import Server, server_of
 from neoserve.predict.step import StepModel
 from neoserve.schema.coefficients import Coefficients
@@ -142,7 +148,7 @@ def test_the_start_of_a_closed_loop_is_a_burst_that_a_median_does_not_see() -> N
 def test_an_offline_suite_submits_everything() -> None:
     notes = "throughput note=output_only; request_count 200; suite F"
     case = case_of(row(concurrency="4", notes=notes))
-    assert (case.load_mode, case.workload.concurrency) == ("burst", 200)
+    assert (case.load_mode, case.workload.concurrency) == ("offline", 200)
 
 
 def test_unstated_lengths_are_shared_chat_or_the_benchs_own() -> None:
@@ -164,6 +170,16 @@ def test_static_rows() -> None:
     decode = found["e2e_batched"].predicted - batch
     assert found["batched_tpot"].predicted == pytest.approx(decode / 100, rel=1e-6)
     assert found["throughput"].predicted == pytest.approx(808 / found["e2e_batched"].predicted)
+
+
+def test_one_over_a_mean_rate_is_less_than_the_mean() -> None:
+    # Half a second and one and a half: even between, the mean rate is ln(3) a second.
+    assert rate_mean_tpot_s(0.5, 1.0) == pytest.approx(1.0 / math.log(3.0))
+    assert rate_mean_tpot_s(0.5, 0.5) == 0.5
+    base = {"load_mode": "static_batch", "isl": "9000", "uses": "batched_tpot ttft"}
+    plain = errors(**base)["batched_tpot"].predicted
+    rates = errors(**base, tpot_stat="1000 / mean per-request decode tok/s")["batched_tpot"]
+    assert rates.predicted < plain
 
 
 def test_a_rate_may_count_prompts_or_leave_prefill_out() -> None:
@@ -226,9 +242,7 @@ def test_a_summary_by_hand() -> None:
 
 
 def test_tables_by_a_key() -> None:
-    found = table(
-        [comparison("a", 1.0, 2.0), comparison("b", 1.0, 1.0)], lambda c: c.case.source
-    )
+    found = table([comparison("a", 1.0, 2.0), comparison("b", 1.0, 1.0)], lambda c: c.case.source)
     assert list(found) == ["ttft"]
     assert {name: s["median_ape"] for name, s in found["ttft"].items()} == {"a": 1.0, "b": 0.0}
     assert math.isclose(found["ttft"]["a"]["p90_ape"], 1.0)

@@ -77,9 +77,7 @@ def poisson(rate_rps: float, **changes: Any) -> Workload:
 # Closed loop
 
 
-@given(
-    concurrency=st.floats(1, 2000), prompt=st.integers(1, 30_000), output=st.integers(1, 4000)
-)
+@given(concurrency=st.floats(1, 2000), prompt=st.integers(1, 30_000), output=st.integers(1, 4000))
 @settings(max_examples=60)
 def test_littles_law_holds(concurrency: float, prompt: int, output: int) -> None:
     replica = server(Workload(prompt_tokens=prompt, output_tokens=output))
@@ -309,7 +307,8 @@ def test_what_binds() -> None:
         ({"memory_bytes": 190 * 10**9}, "vllm", (1024, 16384)),
         ({"id": "A100-SXM-80GB"}, "vllm", (256, 2048)),
         ({"memory_bytes": 24 * 10**9}, "vllm", (256, 2048)),
-        ({}, "llama.cpp", (256, 512)),
+        ({}, "llama.cpp", (1024, 512)),
+        ({"kind": "cpu"}, "vllm", (128, 2048)),
     ],
 )
 def test_engine_defaults(changes: dict[str, Any], engine: str, wanted: tuple[int, int]) -> None:
@@ -353,4 +352,4 @@ def test_llama_8b_on_an_h100_is_near_what_was_published(row: dict[str, str]) -> 
     )  # fmt: skip
     step = StepModel(MODEL, H100, chosen, coefficients)
     point = closed(server_of(step, H100, chosen, coefficients, workload), workload.concurrency)
-    assert point.tpot_s == pytest.approx(float(row["tpot_ms"]) / 1e3, rel=0.25)
+    assert point.tpot_s == pytest.approx(float(row["tpot_ms"]) / 1e3, rel=0.3)

@@ -50,9 +50,7 @@ def model(layers: int = 2, mixer: Mixer | None = None, ffn: Ffn | None = None) -
 
 
 def step(spec: ModelSpec | None = None, **deployment: Any) -> StepModel:
-    return StepModel(
-        spec or model(), device(), Deployment(**deployment), Coefficients(**REAL)
-    )
+    return StepModel(spec or model(), device(), Deployment(**deployment), Coefficients(**REAL))
 
 
 def ideal(spec: ModelSpec | None = None, **deployment: Any) -> StepModel:
@@ -79,9 +77,7 @@ def test_decode_of_one_request_reads_weights_head_and_cache_once() -> None:
 
 def test_prefill_multiplies_every_weight_and_half_the_square() -> None:
     built, tokens = ideal(), 1e6
-    assert seconds(built, "mlp", tokens, tokens / 2, 0, 0) == pytest.approx(
-        2 * 6e6 * tokens / 1e14
-    )
+    assert seconds(built, "mlp", tokens, tokens / 2, 0, 0) == pytest.approx(2 * 6e6 * tokens / 1e14)
     # 2 layers x 2 FLOPs x 8 heads x (64 + 64), each token sees half a million others.
     pairs = tokens * tokens / 2
     assert seconds(built, "attention over context", tokens, tokens / 2, 0, 0) == pytest.approx(
@@ -116,7 +112,7 @@ def test_sparse_attention_reads_its_top_tokens_and_scans_the_index() -> None:
 
 def test_compressed_latents_are_a_window_and_a_thinned_rest() -> None:
     compressed = Mixer(kind="mla-compressed", num_heads=16, latent_dim=512, rope_dim=64,
-                       window_tokens=128, compress_ratio=4, topk_tokens=0, params=10**6)  # fmt: skip
+                       window_tokens=128, compress_ratio=4, params=10**6)  # fmt: skip
     read = seconds(ideal(model(mixer=compressed)), "attention over context", 0, 0, 1, 100_000)
     assert read == pytest.approx(2 * 576 * 2 * (128 + 25_000) / 1e12, rel=1e-6)
     near = compressed.replace(compress_ratio=0)
@@ -215,9 +211,7 @@ def test_fp8_without_units_reads_less_but_multiplies_in_16_bits_and_says_so() ->
 
 
 def test_four_bit_weights_are_unpacked() -> None:
-    slow = StepModel(
-        quantized("bf16", 4), device(), Deployment(), coefficients(unpack_share=0.5)
-    )
+    slow = StepModel(quantized("bf16", 4), device(), Deployment(), coefficients(unpack_share=0.5))
     assert seconds(slow, "mlp", 1e6, 0, 0, 0) == pytest.approx(2 * 6e6 * 1e6 / 0.5e14)
     assert seconds(slow, "mlp", 0, 0, 1, 0) == pytest.approx(3e-6)
     assert slow.notes == ()
@@ -274,9 +268,7 @@ def test_pipeline_stages_share_the_batch() -> None:
 
 # Bounds and monotonicity
 
-batches = st.tuples(
-    st.floats(0, 1e5), st.floats(0, 1e5), st.floats(0, 2048), st.floats(0, 1e5)
-)
+batches = st.tuples(st.floats(0, 1e5), st.floats(0, 1e5), st.floats(0, 2048), st.floats(0, 1e5))
 
 
 @given(batches)

@@ -10,8 +10,8 @@ from ..schema.model import Ffn, Layer, Mixer, ModelSpec
 from .checkpoint import checkpoint_scheme
 from .families import FAMILIES, VLLM_UNTIL, Family
 from .ffn import layer_ffn
-from .files import nearest
 from .fields import LENGTHS, Config
+from .files import nearest
 from .layer_kinds import block_symbols, layer_kinds
 from .mixers import layer_mixers
 
@@ -53,7 +53,7 @@ def _read(raw: Mapping[str, Any], name: str) -> ModelSpec:
         hidden_size=config.positive("hidden_size"),
         vocab_size=config.positive("vocab_size"),
         num_heads=_query_heads(config, layers),
-        max_position_tokens=max_position(config, name),
+        max_position_tokens=max_position(config),
         dtype=dtype,
         layers=layers,
         draft_layers=_draft_layers(config, family, layers),
@@ -102,7 +102,7 @@ def dtype_of(raw: Mapping[str, Any], name: str) -> str:
     return dtype
 
 
-def max_position(config: Config, name: str) -> int:
+def max_position(config: Config) -> int:
     """The longest context: the smallest stated length, times a linear or dynamic rope factor.
 
     YaRN and Llama-3 scaling leave max_position_embeddings already scaled (vLLM 0.32,
@@ -139,7 +139,8 @@ def _layers(config: Config, family: Family, kinds: list[str]) -> tuple[Layer, ..
 
 
 def _ffn_of(config: Config, family: Family, layer: int, symbol: str, kind: str) -> Ffn:
-    pure_state = family.linear_kind in ("mamba1", "mamba2") and not config.get("num_attention_heads")
+    recurrent = family.linear_kind in ("mamba1", "mamba2")
+    pure_state = recurrent and not config.get("num_attention_heads")
     zamba = config.get("model_type") == "zamba2" and kind == "linear"
     if pure_state or zamba:
         return Ffn()
@@ -159,9 +160,9 @@ def _query_heads(config: Config, layers: tuple[Layer, ...]) -> int:
 def _vllm_refusal(config: Config, num_layers: int) -> str:
     """What vLLM's model classes refuse in a config that other engines take."""
     first_window = config.get("max_window_layers")
-    if config.get("use_sliding_window") and first_window is not None and not config.get("layer_types"):
-        if int(first_window) < num_layers:
-            return f"vLLM has no sliding window for layers {first_window} to {num_layers} only"
+    windowed = config.get("use_sliding_window") and not config.get("layer_types")
+    if windowed and first_window is not None and int(first_window) < num_layers:
+        return f"vLLM has no sliding window for layers {first_window} to {num_layers} only"
     return ""
 
 
@@ -188,9 +189,7 @@ def _ends(config: Config, family: Family) -> tuple[int, int, int]:
     return vocab * width, head, final
 
 
-def _draft_layers(
-    config: Config, family: Family, layers: tuple[Layer, ...]
-) -> tuple[Layer, ...]:
+def _draft_layers(config: Config, family: Family, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
     """The multi-token-prediction head: one more attention layer and a projection of two
     hidden states into one. vLLM loads one module and runs it again for each draft token."""
     if not int(config.get("num_draft_layers") or 0):
@@ -253,4 +252,3 @@ def _vision_params(raw: Mapping[str, Any]) -> int:
     inner = vision.get("intermediate_size") or 4 * width
     matrices = 3 if vision.get("hidden_act") in ("silu", "quick_silu") else 2
     return int(depth * (4 * width * width + matrices * width * inner))
-

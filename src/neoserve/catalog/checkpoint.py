@@ -38,7 +38,7 @@ def checkpoint_scheme(
         shares = {role: float(role != "experts") for role in shares}
     return (
         Quantization(
-            scheme=_scheme_name(config, bits, compute),
+            scheme=_scheme_name(bits, compute),
             method=str(config.get("quant_method", "")),
             bits={r: share * native + (1 - share) * bits for r, share in shares.items()},
             compute={r: compute for r, share in shares.items() if share < 0.5},
@@ -140,7 +140,7 @@ def _modelopt_format(algo: str, name: str) -> tuple[float, str]:
     return formats[algo]
 
 
-def _scheme_name(config: Mapping[str, Any], bits: float, compute: str) -> str:
+def _scheme_name(bits: float, compute: str) -> str:
     activations = {"bf16": 16, "fp8": 8, "int8": 8, "fp4": 4}[compute]
     return f"w{round(bits - 0.3)}a{activations}" + ("" if compute == "bf16" else f"-{compute}")
 

@@ -59,7 +59,7 @@ def engine_family(engine: str, version: str = "") -> str:
 
 def coefficients_for(hardware: HardwareSpec, engine: str, version: str = "") -> Coefficients:
     """What the catalog knows for a device and an engine."""
-    return resolve(table(), device_class(hardware), engine_family(engine, version))
+    return _resolved(device_class(hardware), engine_family(engine, version))
 
 
 @lru_cache(maxsize=1)
@@ -74,15 +74,8 @@ def _resolved(class_name: str, family: str) -> Coefficients:
     return resolve_values(table()["coefficients"], class_name, family)
 
 
-def resolve(data: dict[str, Any], class_name: str, family: str) -> Coefficients:
-    """Root x class x engine for each coefficient."""
-    if data is table():
-        return _resolved(class_name, family)
-    return resolve_values(data["coefficients"], class_name, family)
-
-
 def resolve_values(entries: dict[str, Any], class_name: str, family: str) -> Coefficients:
-    """The same from the `coefficients` part alone."""
+    """Root x class x engine x pair of each entry; a share never exceeds the data sheet."""
     values: dict[str, Any] = {"dtype_share": {}}
     for name, entry in entries.items():
         value = float(entry["value"])

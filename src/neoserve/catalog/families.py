@@ -12,7 +12,7 @@ from typing import Any, Literal
 from ..schema.base import Document
 
 
-class Family(Document):
+class Family(Document, frozen=True):
     """How one architecture class reads its config.json."""
 
     gated: bool = True  # gate, up and down; else up and down
@@ -87,32 +87,39 @@ FAMILIES: dict[str, Family] = {
     "ExaoneForCausalLM": _LLAMA,
     "Exaone4ForCausalLM": Family(qk_norm="head"),
     "FalconForCausalLM": Family(
-        gated=False, tied=True, fixed_kv_dtype=True, norms_per_layer=1,
+        gated=False,
+        tied=True,
+        fixed_kv_dtype=True,
+        norms_per_layer=1,
         defaults={"max_position_embeddings": 2048},
     ),
     "GemmaForCausalLM": Family(tied=True),
     "Gemma2ForCausalLM": Family(tied=True, window="even", norms_per_layer=4),
     "Gemma3ForCausalLM": Family(
-        tied=True, norms_per_layer=4, qk_norm="head", window="pattern", window_period=6,
+        tied=True,
+        norms_per_layer=4,
+        qk_norm="head",
+        window="pattern",
+        window_period=6,
         defaults=_GEMMA3_TEXT,
     ),
     "Gemma3ForConditionalGeneration": Family(
-        tied=True, norms_per_layer=4, qk_norm="head", window="pattern", window_period=6,
+        tied=True,
+        norms_per_layer=4,
+        qk_norm="head",
+        window="pattern",
+        window_period=6,
         defaults=_GEMMA3_TEXT,
     ),
     "Gemma3nForCausalLM": Family(tied=True, norms_per_layer=4, qk_norm="head"),
     "Gemma3nForConditionalGeneration": Family(tied=True, norms_per_layer=4, qk_norm="head"),
     "Gemma4ForCausalLM": Family(tied=True, norms_per_layer=4, qk_norm="head"),
     "Gemma4ForConditionalGeneration": Family(tied=True, norms_per_layer=4, qk_norm="head"),
-    "Gemma4UnifiedForConditionalGeneration": Family(
-        tied=True, norms_per_layer=4, qk_norm="head"
-    ),
+    "Gemma4UnifiedForConditionalGeneration": Family(tied=True, norms_per_layer=4, qk_norm="head"),
     "GlmForCausalLM": Family(qkv_bias=True),
     "Glm4ForCausalLM": Family(qkv_bias=True, norms_per_layer=4),
     "GPT2LMHeadModel": Family(gated=False, all_bias=True, tied=True, positions_table=True),
-    "GPTBigCodeForCausalLM": Family(
-        gated=False, all_bias=True, tied=True, positions_table=True
-    ),
+    "GPTBigCodeForCausalLM": Family(gated=False, all_bias=True, tied=True, positions_table=True),
     "GPTJForCausalLM": Family(gated=False, norms_per_layer=1, head_bias=True),
     "GPTNeoXForCausalLM": _GPT,
     "GPTNeoXJapaneseForCausalLM": Family(gated=False),
@@ -244,7 +251,9 @@ FAMILIES: dict[str, Family] = {
     "OlmoHybridForCausalLM": Family(linear_kind="gated-delta", qk_norm="full"),
     "Plamo2ForCausalLM": Family(linear_kind="mamba2", norms_per_layer=4, qk_norm="head"),
     "Qwen3NextForCausalLM": Family(
-        linear_kind="gated-delta", qk_norm="head", query_gate=True,
+        linear_kind="gated-delta",
+        qk_norm="head",
+        query_gate=True,
         defaults={"full_attention_interval": 4, "num_nextn_predict_layers": 1},
     ),
     "Qwen3_5ForCausalLM": _QWEN35,

@@ -14,7 +14,7 @@ def layer_ffn(config: Config, family: Family, layer: int, symbol: str = "") -> F
         return Ffn()
     if symbol == "E" or (not symbol and is_sparse(config, layer)):
         return _experts(config, family, layer)
-    return Ffn(**_dense(config, family, layer))  # type: ignore[arg-type]
+    return Ffn(**_dense(config, family, layer))
 
 
 def _matrices(family: Family) -> int:

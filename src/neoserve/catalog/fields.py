@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -79,8 +80,11 @@ class Config:
             )
         if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
             raise AskError(f"{self.name}: {key} is {value!r}; expected a whole number")
+        if isinstance(value, float) and math.isinf(value):
+            raise AskError(f"{self.name}: {key} is {value!r}; expected a finite whole number")
         if value < 0 or value != int(value) or value > 1e12:
-            raise AskError(f"{self.name}: {key} is {value!r}; expected a sensible whole number")
+            shown = value if abs(value) < 1e30 else "beyond 10^30"
+            raise AskError(f"{self.name}: {key} is {shown}; expected a sensible whole number")
         return int(value)
 
     def positive(self, key: str, default: int | None = None) -> int:

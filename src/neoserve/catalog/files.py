@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 
-
 DATA = Path(__file__).with_name("data")
 
 

@@ -59,9 +59,16 @@ def all_hardware() -> list[dict[str, Any]]:
     return list(bundled("hardware")["hardware"])
 
 
-def all_instances() -> list[Instance]:
-    """Every bundled instance."""
-    return [_instance(entry) for entry in bundled("instances")["instances"]]
+def all_instances(extra: Mapping[str, Any] | None = None) -> list[Instance]:
+    """Every instance: the user's own, then the bundled ones that they do not replace."""
+    return [_instance(entry) for entry in _instance_entries(extra)]
+
+
+def _instance_entries(extra: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+    own = list((extra or {}).get("instances", ()))
+    replaced = {key_of(entry["id"]) for entry in own}
+    listed = bundled("instances")["instances"]
+    return own + [e for e in listed if key_of(e["id"]) not in replaced]
 
 
 def _instance(entry: Mapping[str, Any]) -> Instance:
@@ -77,17 +84,27 @@ def find_machine(text: str, extra: Mapping[str, Any] | None = None) -> Machine:
     count, name = _count(text)
     if name.endswith((".yaml", ".yml")):
         return _from_yaml(Path(name), count)
-    entry = _lookup(key_of(name), _index((extra or {}).get("hardware", ())), _hardware_index())
-    if entry is not None:
-        return _device_machine(entry, count, extra)
-    entry = _lookup(key_of(name), _index((extra or {}).get("instances", ())), _instance_index())
-    if entry is not None:
-        return _instance_machine(entry, count, extra)
+    found = _machine(name, count, extra)
+    if found is not None:
+        return found
     names = [e["id"] for e in (*_hardware_index().values(), *_instance_index().values())]
     near = nearest(name, sorted(set(names)), n=4, cutoff=0.4)
     raise CatalogMiss(
         "hardware", name, near, "`neoserve catalog hardware` lists all, a YAML file adds your own"
     )
+
+
+def _machine(name: str, count: int | None, extra: Mapping[str, Any] | None) -> Machine | None:
+    """A device or an instance by its name, the user's own first. Raises CatalogMiss."""
+    key = key_of(name)
+    own = _index((extra or {}).get("instances", ()))
+    if key in own and key not in _index((extra or {}).get("hardware", ())):
+        return _instance_machine(own[key], count, extra)
+    entry = _lookup(key, _index((extra or {}).get("hardware", ())), _hardware_index())
+    if entry is not None:
+        return _device_machine(entry, count, extra)
+    entry = _lookup(key, own, _instance_index())
+    return None if entry is None else _instance_machine(entry, count, extra)
 
 
 def _count(text: str) -> tuple[int | None, str]:
@@ -140,9 +157,8 @@ def _device_machine(
 def _cheapest(hardware: str, extra: Mapping[str, Any] | None) -> tuple[Price | None, int]:
     """The lowest on-demand price a device among the listed instances of this hardware."""
     best: tuple[float, Price, int] | None = None
-    entries = [*(extra or {}).get("instances", ()), *bundled("instances")["instances"]]
-    for entry in entries:
-        if entry["hardware"] != hardware or entry.get("cores", 0) and _is_slice(entry):
+    for entry in _instance_entries(extra):
+        if entry["hardware"] != hardware or (entry.get("cores", 0) and _is_slice(entry)):
             continue
         for price in entry.get("prices", ()):
             if price.get("kind", "on-demand") != "on-demand":
@@ -169,7 +185,8 @@ def _instance_machine(
     )
     if found is None:
         raise CatalogMiss("hardware", instance.hardware, (), f"instance {instance.id} names it")
-    spec, notes = spec_of(found), ()
+    spec = spec_of(found)
+    notes: tuple[str, ...] = ()
     if spec.kind == "cpu" and instance.cores:
         spec, notes = _slice(spec, instance)
     return Machine(
@@ -211,7 +228,7 @@ def load_extra(path: Path) -> dict[str, Any]:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise AskError(f"{path}: {error.strerror or error}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         first = str(error).splitlines()[0]
         raise AskError(f"{path} is not readable YAML: {first}") from None
     if not isinstance(data, dict):
@@ -221,11 +238,56 @@ def load_extra(path: Path) -> dict[str, Any]:
     for kind in ("hardware", "instances"):
         entries = data.get(kind, [])
         if not isinstance(entries, list) or not all(
-            isinstance(e, dict) and "id" in e for e in entries
+            isinstance(e, dict) and isinstance(e.get("id"), str) and key_of(e["id"])
+            for e in entries
         ):
-            raise AskError(f"{path}: {kind} must be a list of entries with an id")
+            raise AskError(f"{path}: {kind} must be a list of entries with an id, a name")
     _defaults(data)
+    for entry in data.get("hardware", []):
+        _check_hardware(entry, path)
+    for entry in data.get("instances", []):
+        _check_instance(entry, path)
     return data
+
+
+def _check_hardware(entry: dict[str, Any], path: Path) -> None:
+    """Raises AskError for what no data sheet says."""
+    what = f"{path}: hardware {entry['id']!r}"
+    aliases = entry.get("aliases", [])
+    if not isinstance(aliases, list) or not all(isinstance(a, str) for a in aliases):
+        raise AskError(f"{what}: aliases are {aliases!r}; expected a list of names")
+    pcie = entry.get("pcie")
+    if pcie and (not isinstance(pcie, dict) or "bandwidth_bytes_per_s" not in pcie):
+        raise AskError(f"{what}: pcie is {pcie!r}; expected a mapping with bandwidth_bytes_per_s")
+    spec = spec_of(entry)
+    entry["kind"] = spec.kind
+    figures = {"bandwidth_bytes_per_s": spec.bandwidth_bytes_per_s}
+    figures |= {f"peak_flops_per_s of {k}": v for k, v in spec.peak_flops_per_s.items()}
+    if spec.link is not None:
+        figures["bandwidth_bytes_per_s of its link"] = spec.link.bandwidth_bytes_per_s
+    for name, value in figures.items():
+        if not 0 < value < 1e21:
+            raise AskError(f"{what}: {name} is {value:g}; expected a number above 0")
+    if spec.memory_bytes < 0 or spec.reported_memory_bytes < 0 or spec.cores < 0 or spec.smt < 1:
+        raise AskError(f"{what}: memory_bytes, cores or smt is negative; expected what is there")
+    if not spec.memory_bytes and not spec.cores:
+        raise AskError(f"{what}: memory_bytes is missing; give it, for example 24GiB")
+
+
+def _check_instance(entry: dict[str, Any], path: Path) -> None:
+    """Raises AskError for what nobody rents."""
+    what = f"{path}: instance {entry['id']!r}"
+    try:
+        instance = _instance(entry)
+    except AskError as error:
+        raise AskError(f"{path}: {error}") from None
+    if instance.num_devices < 1 or instance.cores < 0 or instance.memory_bytes < 0:
+        raise AskError(f"{what}: num_devices, cores or memory_bytes is below what a machine has")
+    for price in instance.prices:
+        if not 0 <= price.usd_per_hour < 1e9:
+            raise AskError(
+                f"{what}: usd_per_hour is {price.usd_per_hour:g}; expected dollars from 0"
+            )
 
 
 def _defaults(data: dict[str, Any]) -> None:
@@ -236,10 +298,15 @@ def _defaults(data: dict[str, Any]) -> None:
         entry.setdefault("cloud", "own")
         entry.setdefault("num_devices", 1)
         entry.setdefault("prices", [])
+        for price in entry["prices"] if isinstance(entry["prices"], list) else ():
+            if isinstance(price, dict) and "date" in price:
+                price["date"] = str(price["date"])  # YAML makes a date of it
     for entry in (*data.get("hardware", []), *data.get("instances", [])):
         for key, value in entry.items():
             if key in ("memory_bytes", "reported_memory_bytes") and isinstance(value, str):
                 entry[key] = parse_bytes(value)
+            elif key == "compute_capability":
+                entry[key] = str(value)  # YAML makes a number of 9.0
             elif key.endswith("_per_s"):
                 entry[key] = _exponents(value)
 
@@ -257,12 +324,10 @@ def _exponents(value: Any) -> Any:
 def _from_yaml(path: Path, count: int | None) -> Machine:
     extra = load_extra(path)
     if extra.get("instances"):
-        return find_machine(_times(count, extra["instances"][0]["id"]), extra)
-    return find_machine(_times(count, extra["hardware"][0]["id"]), extra)
-
-
-def _times(count: int | None, name: str) -> str:
-    return f"{count}x{name}" if count else name
+        return _instance_machine(extra["instances"][0], count, extra)
+    if extra.get("hardware"):
+        return _device_machine(extra["hardware"][0], count, extra)
+    raise AskError(f"{path} holds no hardware and no instance; expected an entry of either")
 
 
 def link_of(spec: HardwareSpec) -> Link:

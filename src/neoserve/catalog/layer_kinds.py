@@ -10,7 +10,8 @@ from .fields import Config
 
 # What the checkpoints write -> our words. "linear" stands for the family's own state mixer.
 _WORDS = {
-    "attention": "full", "full_attention": "full", "deepseek_sparse_attention": "full", "global": "full", "full": "full",
+    "attention": "full", "full_attention": "full", "deepseek_sparse_attention": "full",
+    "global": "full", "full": "full",
     "sliding_attention": "sliding", "sliding_window": "sliding", "local": "sliding",
     "swa": "sliding", "sliding": "sliding", "chunked_attention": "chunked",
     "linear_attention": "linear", "mamba": "linear", "mamba2": "linear", "conv": "linear",

@@ -38,9 +38,8 @@ def _attention(config: Config, family: Family, kind: str, layer: int) -> Mixer:
 def head_dim_of(config: Config) -> int:
     """Head width: stated, or hidden / heads."""
     for key in ("head_dim", "attention_head_dim", "kv_channels", "hidden_size_per_head"):
-        value = config.get(key)
-        if isinstance(value, int) and value > 0:
-            return value
+        if config.get(key) is not None:
+            return config.positive(key)
     hidden, heads = config.positive("hidden_size"), config.positive("num_heads")
     if hidden % heads:
         raise AskError(
@@ -70,6 +69,8 @@ def kv_heads_of(config: Config, layer: int = 0) -> int:
 def _grouped(config: Config, family: Family, kind: str, layer: int) -> Mixer:
     hidden = config.get("attention_hidden_size") or config.positive("hidden_size")
     heads, kv_heads, head_dim, v_dim = _geometry(config, kind, layer)
+    if heads % kv_heads:
+        raise AskError(f"{config.name}: {heads} query heads cannot share {kv_heads} KV heads")
     if head_dim * heads > 1 << 24:
         raise AskError(f"{config.name}: {heads} heads of {head_dim} are beyond any known model")
     q_width, k_width, v_width = heads * head_dim, kv_heads * head_dim, kv_heads * v_dim
@@ -246,7 +247,8 @@ def _mamba2(config: Config) -> Mixer:
     size = int(
         config.get("ssm_state_size", config.get("mamba_d_state", config.get("state_size", 128)))
     )
-    groups = int(config.get("n_groups", config.get("mamba_n_groups", config.get("mamba_ngroups", 1))))
+    spelled = config.get("mamba_n_groups", config.get("mamba_ngroups", 1))
+    groups = int(config.get("n_groups", spelled))
     kernel = int(config.get("conv_kernel", config.get("mamba_d_conv", 4)))
     conv = inner + 2 * groups * size
     recurrent = "auto"
@@ -272,9 +274,7 @@ def _mamba2_heads(config: Config, hidden: int) -> tuple[int, int]:
         "mamba_head_dim",
         config.get("mamba_d_head", config.get("mamba_headdim", config.get("hidden_size_per_head"))),
     )
-    heads = config.get(
-        "mamba_num_heads", config.get("mamba_n_heads", config.get("n_mamba_heads"))
-    )
+    heads = config.get("mamba_num_heads", config.get("mamba_n_heads", config.get("n_mamba_heads")))
     if _pure_mamba(config):  # Mamba 2 proper
         width, heads = config.get("head_dim", 64), config.get("num_heads", heads)
     if isinstance(width, str):  # "auto" (Granite, Bamba)
@@ -287,14 +287,18 @@ def _mamba2_heads(config: Config, hidden: int) -> tuple[int, int]:
 
 def _gated_delta(config: Config) -> Mixer:
     hidden = config.positive("hidden_size")
-    k_heads, v_heads = config.positive("linear_num_key_heads"), config.positive("linear_num_value_heads")
+    k_heads = config.positive("linear_num_key_heads")
+    v_heads = config.positive("linear_num_value_heads")
     k_dim, v_dim = config.positive("linear_key_head_dim"), config.positive("linear_value_head_dim")
     kernel = config.positive("linear_conv_kernel_dim", 4)
     keys, values = k_heads * k_dim, v_heads * v_dim
     return Mixer(
         kind="gated-delta",
         state=State(
-            conv_kernel=kernel, conv_dim=2 * keys + values, rows=v_heads, row_elements=v_dim * k_dim,
+            conv_kernel=kernel,
+            conv_dim=2 * keys + values,
+            rows=v_heads,
+            row_elements=v_dim * k_dim,
             recurrent_dtype=str(config.get("mamba_ssm_dtype", "auto")),
         ),
         params=hidden * (2 * keys + 2 * values) + values * hidden,

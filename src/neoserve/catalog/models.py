@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import struct
 from collections.abc import Mapping
 from functools import cache
@@ -15,6 +16,7 @@ from ..units import MIB
 from .architectures import read_config
 from .files import bundled, key_of, nearest
 
+MAX_NAME = 4096  # the longest path that Linux opens
 MAX_CONFIG_BYTES = 16 * MIB  # the largest published config.json, quantization lists included: 1 MiB
 
 
@@ -58,7 +60,11 @@ def bundled_note(name: str) -> str:
 
 def find_model(text: str, online: bool = True) -> ModelSpec:
     """Resolve a folder, a file, a bundled id or a hub id. Raises AskError or CatalogMiss."""
+    if not text.strip():
+        raise _miss(text)
     path = Path(text).expanduser()
+    if len(text) > MAX_NAME:
+        raise AskError(f"the model's name has {len(text)} characters; expected at most {MAX_NAME}")
     if text.endswith(".gguf") or (path.is_file() and _magic(path) == b"GGUF"):
         from .gguf import gguf_model
 
@@ -66,10 +72,11 @@ def find_model(text: str, online: bool = True) -> ModelSpec:
     if path.is_dir():
         return _from_folder(path)
     if path.is_file() or text.endswith(".json"):
-        return read_config(read_json(path), path.stem if path.stem != "config" else path.parent.name)
-    name = _index().get(key_of(text))
-    if name is not None:
-        return _bundled(name)
+        name = path.parent.name if path.stem == "config" else path.stem
+        return read_config(read_json(path), name)
+    known = _index().get(key_of(text))
+    if known is not None:
+        return _bundled(known)
     if online and text.count("/") == 1:
         return _from_hub(text)
     raise _miss(text)
@@ -126,6 +133,8 @@ def _from_folder(folder: Path) -> ModelSpec:
         ggufs = sorted(folder.glob("*.gguf"))
         if len(ggufs) == 1:
             return find_model(str(ggufs[0]))
+        if ggufs:
+            raise AskError(f"{folder} holds {len(ggufs)} GGUF files; name one, e.g. {ggufs[0]}")
         raise AskError(f"{folder} has no config.json; expected a Hugging Face checkpoint folder")
     raw = read_json(folder / "config.json")
     side = folder / "hf_quant_config.json"
@@ -137,7 +146,8 @@ def _from_folder(folder: Path) -> ModelSpec:
 
 def _modelopt(side: Mapping[str, Any]) -> dict[str, Any]:
     """hf_quant_config.json of a ModelOpt checkpoint, in the words of quantization_config."""
-    inner = dict(side.get("quantization") or side)
+    stated = side.get("quantization")
+    inner = stated if isinstance(stated, Mapping) else side
     return {
         "quant_method": "modelopt",
         "quant_algo": inner.get("quant_algo"),
@@ -150,8 +160,9 @@ def safetensors_bytes(folder: Path) -> int:
     """Bytes of weights: the index's total, else the files' headers. 0 where there are none."""
     index = folder / "model.safetensors.index.json"
     if index.is_file():
-        total = (read_json(index).get("metadata") or {}).get("total_size")
-        if isinstance(total, (int, float)) and total > 0:
+        metadata = read_json(index).get("metadata")
+        total = metadata.get("total_size") if isinstance(metadata, Mapping) else None
+        if isinstance(total, (int, float)) and 0 < total < math.inf:
             return int(total)
     return sum(_tensor_bytes(f) for f in sorted(folder.glob("*.safetensors")))
 
@@ -164,10 +175,14 @@ def _tensor_bytes(path: Path) -> int:
             if length > path.stat().st_size:
                 raise AskError(f"{path} is truncated: its header alone has {length} bytes")
             header = json.loads(file.read(length))
-    except (OSError, ValueError, struct.error) as error:
+        spans = [t["data_offsets"] for name, t in header.items() if name != "__metadata__"]
+        return sum(int(end) - int(start) for start, end in spans)
+    except (OSError, ValueError, struct.error, RecursionError) as error:
         raise AskError(f"{path} is no readable safetensors file: {error}") from None
-    return sum(t["data_offsets"][1] - t["data_offsets"][0]
-               for name, t in header.items() if name != "__metadata__")  # fmt: skip
+    except (AttributeError, LookupError, TypeError, OverflowError):
+        raise AskError(
+            f"{path} is no readable safetensors file: its header lacks tensors' data_offsets"
+        ) from None
 
 
 def _from_hub(model: str) -> ModelSpec:

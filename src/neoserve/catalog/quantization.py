@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from ..errors import CatalogMiss
 from ..schema.quantization import WeightScheme
 from .files import nearest

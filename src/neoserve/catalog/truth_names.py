@@ -170,16 +170,6 @@ def _llama(name: str) -> ModelSpec:
 
 def _qwen35(name: str) -> ModelSpec:
     config = bundled_config("Qwen/Qwen3.5-4B")
-    inner = config.get("text_config")
-    changes = dict(_QWEN35_SMALL[name])
-    if isinstance(inner, dict):
-        config["text_config"] = _shortened({**inner, **changes})
-        return read_config(config, name)
-    return read_config(_shortened({**config, **changes}), name)
-
-
-def _shortened(config: dict[str, object]) -> dict[str, object]:
-    kinds = config.get("layer_types")
-    if isinstance(kinds, list):
-        config["layer_types"] = kinds[: int(str(config["num_hidden_layers"]))]
-    return config
+    inner = {**config["text_config"], **_QWEN35_SMALL[name]}
+    inner["layer_types"] = inner["layer_types"][: inner["num_hidden_layers"]]
+    return read_config({**config, "text_config": inner}, name)

@@ -19,6 +19,8 @@ from ..schema.model import ModelSpec
 
 ORACLE_DEVICE = "H100-SXM-80GB"  # what the oracle emulated (its documentation)
 
+_MALFORMED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
+
 
 def read_rows(truth: Path) -> Iterator[dict[str, Any]]:
     """The rows of a JSON-lines truth file. Raises AskError naming the line."""
@@ -50,7 +52,7 @@ class Configs:
 
     def of(self, row: dict[str, Any]) -> ModelSpec:
         """The row's model. Raises AskError."""
-        key = row.get("config_file") or row.get("model") or ""
+        key = str(row.get("config_file") or row.get("model") or "")
         if key not in self._read:
             try:
                 self._read[key] = self._load(row)
@@ -62,7 +64,7 @@ class Configs:
         return found
 
     def _load(self, row: dict[str, Any]) -> ModelSpec:
-        name = row.get("config_file")
+        name = str(row.get("config_file") or "")
         for folder in self._folders if name else ():
             for path in (folder / name, folder / Path(name).name):
                 if path.is_file():
@@ -77,11 +79,13 @@ def oracle(truth: Path, folders: Sequence[Path], version: str = "") -> dict[str,
     cases = []
     for row in read_rows(truth):
         stated = str(row.get("engine", "")).removeprefix("vLLM ").split(" ")[0]
-        profile = find_profile("vllm", version or stated)
         try:
+            profile = find_profile("vllm", version or stated)
             cases.append(oracle_case(row, configs.of(row), profile, hardware))
         except AskError as error:
-            cases.append(_unanswered(row, error))
+            cases.append(_unanswered(row, str(error)))
+        except _MALFORMED as error:
+            cases.append(_unanswered(row, _malformed(error)))
     return report("oracle", truth, cases)
 
 
@@ -95,12 +99,14 @@ def logs(truth: Path, folders: Sequence[Path]) -> dict[str, Any]:
             model = configs.of(row)
             cases.append(log_case(row, model, _profiles(row), _device(row), default))
         except AskError as error:
-            cases.append(_unanswered(row, error))
+            cases.append(_unanswered(row, str(error)))
+        except _MALFORMED as error:
+            cases.append(_unanswered(row, _malformed(error)))
     return report("kv", truth, cases)
 
 
 def _profiles(row: dict[str, Any]) -> list[EngineProfile]:
-    """What a printed version may mean: a release says it, a development build or nothing does not."""
+    """What a printed version may mean; only a release's says which rules it has."""
     engine = str(row.get("engine") or "vllm")
     version = str(row.get("engine_version") or "")
     newest = find_profile(engine)
@@ -128,11 +134,16 @@ def _device(row: dict[str, Any]) -> HardwareSpec | None:
         return None
 
 
-def _unanswered(row: dict[str, Any], error: AskError) -> Case:
+def _unanswered(row: dict[str, Any], note: str) -> Case:
     return Case(
-        id=row["id"], family=str(row.get("family")), observed={}, predicted={}, exact=None,
-        basis="unanswered", note=str(error),
+        id=str(row["id"]), family=str(row.get("family")), observed={}, predicted={}, exact=None,
+        basis="unanswered", note=note,
     )  # fmt: skip
+
+
+def _malformed(error: Exception) -> str:
+    kind = "lacks" if isinstance(error, KeyError) else "holds a value of the wrong kind:"
+    return f"the row {kind} {error}"
 
 
 def report(kind: str, truth: Path, cases: Sequence[Case]) -> dict[str, Any]:

@@ -27,8 +27,10 @@ from ..schema.model import ModelSpec
 from ..schema.prediction import Plan, Prediction
 from ..schema.quantization import quantize
 from ..schema.workload import Slo, Workload
+from ..units import MIB, TIB
 
 MAX_CANDIDATES = 200_000
+MAX_BYTES = 1024 * TIB
 _GPU_SCHEMES = ("checkpoint", "fp8", "w4a16")
 _CPU_SCHEMES = ("checkpoint", "w8a8", "w4a8")
 
@@ -40,13 +42,16 @@ def answer_predict(request: PredictAsk) -> Prediction:
     model = scheme_model(
         find_model(request.model, request.online), request.deployment.weight_quant
     )
-    return with_command(predict(ask_for(model, machine, request.deployment, request)))
+    answer = predict(ask_for(model, machine, request.deployment, request))
+    return with_command(answer, request.model)
 
 
 def answer_plan(request: PlanAsk) -> Plan:
     """A ranked comparison. Raises AskError."""
     check_workload(request.workload)
     machines = [machine_of(name, request) for name in request.on]
+    if not 0 <= request.keep <= MAX_CANDIDATES:
+        raise AskError(f"--keep is {request.keep}; expected 0 to {MAX_CANDIDATES:,}")
     if not machines:
         raise AskError("no hardware was given; name some with --on, for example H100-SXM,L40S")
     found = find_model(request.model, request.online)
@@ -64,7 +69,7 @@ def answer_plan(request: PlanAsk) -> Plan:
         ask_of=asker(request, slo),
         slo=slo,
         rate_rps=request.rate_rps,
-        command_of=command_of,
+        command_of=lambda answer: command_of(answer, request.model),
         keep=request.keep,
     )  # fmt: skip
 
@@ -116,7 +121,8 @@ def ask_for(
 
 
 def machine_of(name: str, request: PredictAsk | PlanAsk) -> Machine:
-    """A HW argument with the request's own catalog, memory and price."""
+    """A HW argument with the request's own catalog, memory and price. Raises AskError."""
+    check_money(request)
     if name.strip().lower() == "local":
         from ..measure.machine import local_machine
 
@@ -129,6 +135,20 @@ def machine_of(name: str, request: PredictAsk | PlanAsk) -> Machine:
     if request.usd_per_hour is not None:
         machine = given_price(machine, request.usd_per_hour)
     return machine
+
+
+def check_money(request: PredictAsk | PlanAsk) -> None:
+    """Raises AskError for memory, prices and shares that no machine has."""
+    memory, usd, share = request.memory_bytes, request.usd_per_hour, request.utilization_share
+    if memory is not None and not MIB <= memory <= MAX_BYTES:
+        raise AskError(f"--memory is {memory} bytes; expected 1 MiB to 1 PiB, for example 24GiB")
+    if usd is not None and not 0 <= usd <= 1e9:
+        raise AskError(f"--price is {usd:g}; expected dollars per hour from 0 to 10^9")
+    if not 1e-6 <= share <= 1:
+        raise AskError(f"--utilization is {share:g}; expected a share above 0, at most 1")
+    available = request.available_kv_bytes if isinstance(request, PredictAsk) else None
+    if available is not None and not 0 <= available <= MAX_BYTES:
+        raise AskError(f"--available-kv-bytes is {available}; expected bytes up to 1 PiB")
 
 
 def scheme_model(model: ModelSpec, scheme: str) -> ModelSpec:
@@ -188,16 +208,21 @@ def check_workload(workload: Workload) -> None:
     for name, value in positive.items():
         if value < 1 or value > 100_000_000:
             raise AskError(f"--{name} is {value}; expected a whole number from 1 to 100,000,000")
-    if not math.isfinite(workload.rate_rps) or workload.rate_rps < 0:
-        raise AskError(f"--request-rate is {workload.rate_rps}; expected a positive number")
-    if workload.arrival != "closed" and workload.rate_rps <= 0:
+    if workload.arrival != "closed" and workload.rate_rps == 0:
         raise AskError("--request-rate is 0; expected requests per second above 0")
+    if workload.rate_rps and not 1e-9 <= workload.rate_rps <= 1e6:
+        raise AskError(
+            f"--request-rate is {workload.rate_rps:g}; expected requests per second above 0, "
+            "at most 10^6"
+        )
     if not 0 <= workload.prefix_hit_share < 1:
         raise AskError(
             f"--prefix-hit-share is {workload.prefix_hit_share}; expected a share below 1"
         )
-    if not (math.isfinite(workload.burstiness) and workload.burstiness > 0):
-        raise AskError(f"--burstiness is {workload.burstiness}; expected a number above 0")
+    if not 1e-3 <= workload.burstiness <= 1e6:
+        raise AskError(
+            f"--burstiness is {workload.burstiness:g}; expected a number from 0.001 to 10^6"
+        )
 
 
 def check_deployment(deployment: Deployment) -> Deployment:
@@ -210,6 +235,7 @@ def check_deployment(deployment: Deployment) -> Deployment:
         "max-num-batched-tokens": deployment.max_num_batched_tokens,
         "max-model-len": deployment.max_model_len,
         "block-size": deployment.block_size,
+        "replicas": deployment.replicas,
     }
     for name, value in counts.items():
         if value is not None and not 1 <= value <= 1_000_000_000:
@@ -236,16 +262,25 @@ _CHECKPOINT_SUFFIXES = {
 }  # fmt: skip
 
 
-def command_of(answer: Prediction) -> str:
-    """The engine's exact command line for an answer. A weight scheme that the engine does not
-    make while it loads is a checkpoint of its own: the bundled one, else a named placeholder."""
-    d, model = answer.deployment, answer.model
+def command_of(answer: Prediction, asked: str = "") -> str:
+    """The engine's exact command line for an answer, with the folder or file that was asked for.
+    A weight scheme that the engine does not make while it loads is a checkpoint of its own: the
+    bundled one, else a named placeholder."""
+    d, model = answer.deployment, local_path(asked) or answer.model
     if d.weight_quant not in ("checkpoint", "none", "fp8"):
-        model = _stored_in(model, d.weight_quant)
+        model = _stored_in(answer.model, d.weight_quant)
         d = d.replace(weight_quant="checkpoint")
     on_cpu = answer.memory is not None and answer.memory.graph_bytes == 0 and not d.enforce_eager
     kv_bytes = answer.memory.available_kv_bytes if on_cpu and answer.memory else None
     return command(model, d.replace(weight_quant=_plain(d.weight_quant)), kv_bytes)
+
+
+def local_path(asked: str) -> str:
+    """Where the checkpoint is, if it was named by a path: its folder or GGUF file. Else ""."""
+    path = Path(asked).expanduser()
+    if not asked or not path.exists():
+        return ""
+    return str(path.parent if path.suffix == ".json" else path)
 
 
 def _plain(scheme: str) -> str:
@@ -261,7 +296,7 @@ def _stored_in(model: str, scheme: str) -> str:
     return f"{scheme}-checkpoint-of/{model.rsplit('/', 1)[-1]}"
 
 
-def with_command(answer: Prediction) -> Prediction:
+def with_command(answer: Prediction, asked: str = "") -> Prediction:
     """The answer with its command, if it would start."""
-    return answer.replace(command=command_of(answer)) if answer.starts else answer
+    return answer.replace(command=command_of(answer, asked)) if answer.starts else answer
 

@@ -25,7 +25,7 @@ def show_catalog(what: str, name: str, extra_file: str = "") -> tuple[Any, str]:
     if what == "hardware":
         return _hardware(name, extra_file)
     if what == "instances":
-        return _instances(name)
+        return _instances(name, extra_file)
     if what == "models":
         return _models(name)
     if what == "architectures":
@@ -50,7 +50,7 @@ def _hardware(name: str, extra_file: str) -> tuple[Any, str]:
         exact = [e for e in entries if key_of(e["id"]) == key_of(name)
                  or key_of(name) in map(key_of, e.get("aliases", ()))]  # fmt: skip
         if exact:
-            return _hardware_entry(exact[0])
+            return _hardware_entry(exact[0], extra)
         entries = [e for e in entries if key_of(name) in key_of(e["id"])]
         if not entries:
             hw.find_machine(name, extra)  # raises with the nearest names
@@ -70,10 +70,11 @@ def _tera(entry: dict[str, Any], dtype: str) -> str:
     return significant(value / 1e12) if value else ""
 
 
-def _hardware_entry(entry: dict[str, Any]) -> tuple[Any, str]:
+def _hardware_entry(entry: dict[str, Any], extra: dict[str, Any]) -> tuple[Any, str]:
     sources = bundled("hardware")["sources"]
-    used = {fact: sources.get(key, {"title": key}) for fact, key in entry.get("sources", {}).items()}
-    prices = [i for i in hw.all_instances() if i.hardware == entry["id"] and i.prices]
+    named = entry.get("sources", {})
+    used = {fact: sources.get(key, {"title": key}) for fact, key in named.items()}
+    prices = [i for i in hw.all_instances(extra) if i.hardware == entry["id"] and i.prices]
     document = {**entry, "sources": used, "instances": [msgspec.to_builtins(i) for i in prices]}
     rows = [(k, _fact(k, v)) for k, v in entry.items() if k not in ("sources", "aliases", "id")]
     text = pairs(entry["id"], rows) + "\n\n" + pairs("Sources", _source_rows(used))
@@ -98,11 +99,12 @@ def _source_rows(used: dict[str, Any]) -> list[tuple[str, str]]:
     return [(fact, f"{s.get('title', '')} {s.get('date', '')}".strip()) for fact, s in used.items()]
 
 
-def _instances(name: str) -> tuple[Any, str]:
-    found = [i for i in hw.all_instances()
+def _instances(name: str, extra_file: str) -> tuple[Any, str]:
+    extra = hw.load_extra(Path(extra_file)) if extra_file else {}
+    found = [i for i in hw.all_instances(extra)
              if name.lower() in i.id.lower() or key_of(name) == key_of(i.hardware)]  # fmt: skip
     if not found:
-        hw.find_machine(name)
+        hw.find_machine(name, extra)
         raise CatalogMiss("instance", name, (), "`neoserve catalog instances` lists all")
     return [i.to_data() for i in found], _price_table(found)
 
@@ -115,8 +117,9 @@ def _price_table(instances: list[Instance]) -> str:
             usd = f"{show_usd(price.usd_per_hour)}/h" if price else "-"
             region = price.region if price else ""
             date = price.date + _stale(price.date, today) if price else "no public price"
-            rows.append([i.id, f"{i.num_devices} x {i.hardware}", str(i.vcpus or "-"),
-                         show_bytes(i.memory_bytes) if i.memory_bytes else "-", usd, region, date])  # fmt: skip
+            memory = show_bytes(i.memory_bytes) if i.memory_bytes else "-"
+            devices = f"{i.num_devices} x {i.hardware}"
+            rows.append([i.id, devices, str(i.vcpus or "-"), memory, usd, region, date])
     header = ["instance", "devices", "vCPU", "memory", "price", "where", "as of"]
     return table(header, rows, [False, False, True, True, True, False, False])
 

@@ -20,6 +20,9 @@ HARDWARE_HELP = (
 MODEL_HELP = "bundled or hub id, checkpoint folder, config.json or GGUF file"
 
 
+MAX_SENTENCE = 800  # characters; a longer one quotes absurd input
+
+
 class Command(Struct, frozen=True):
     """One command: its words, its options, what runs it."""
 
@@ -39,7 +42,7 @@ class Parser(argparse.ArgumentParser):
 
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
         try:
-            return super()._get_value(action, arg_string)  # type: ignore[misc]
+            return super()._get_value(action, arg_string)
         except AskError as error:
             flag = "/".join(action.option_strings) or action.dest
             raise AskError(f"{flag}: {error}") from None
@@ -50,12 +53,15 @@ def _predict(args: argparse.Namespace) -> int:
     from .requests import predict_ask
 
     answer = answer_predict(predict_ask(args))
+    impossible = answer.memory is None  # refused before any memory was counted
     if args.json:
         show_json(answer.to_json())
-    else:
+    elif not impossible:
         from .tables import show_prediction
 
         say(show_prediction(answer))
+    if impossible:
+        raise AskError(f"{answer.model} cannot run on {args.on} like this: {answer.refusal}")
     return EXIT_NOT_MET if not answer.starts or answer.meets_slo is False else EXIT_MET
 
 
@@ -113,18 +119,23 @@ def _verify(args: argparse.Namespace) -> int:
 
     from ..evidence.verify import verify_run
 
+    if not Path(args.run).is_dir():
+        raise AskError(f"{args.run} is no folder; expected a run folder with a ledger.jsonl")
     found = verify_run(Path(args.run), head=args.head or None)
     if args.json:
         show_json(found.to_json())
     else:
-        say(found.show())
+        say(
+            f"{args.run} holds together: {found.num_entries} ledger entries, "
+            f"{found.num_blobs} artifacts, each with its digest; head {found.head}"
+        )
     return EXIT_MET
 
 
 def _demo(args: argparse.Namespace) -> int:
     from .demo import run
 
-    return run(args.seconds, args.rate, args.out, note)
+    return run(args.seconds, args.rate, args.out, note, as_json=args.json)
 
 
 COMMANDS: tuple[Command, ...] = (
@@ -156,17 +167,17 @@ COMMANDS: tuple[Command, ...] = (
         (("what", {"choices": ("kv", "oracle", "latency"), "help": "which kind of truth"}),
          ("--truth", {"required": True, "metavar": "FILE", "help": "the measurements"}),
          ("--configs", {"action": "append", "metavar": "DIR",
-                        "help": "where rows' config files are, beside the truth file (repeatable)"})),
+                        "help": "where rows' config files are too (repeatable)"})),
         "neoserve accuracy oracle --truth kv_oracle.jsonl",
     ),
     Command(
         "verify", "check a run's ledger chain and the digests of its artifacts", _verify, (JSON,),
         (("run", {"help": "a run folder"}),
-         ("--head", {"default": "", "metavar": "SHA256", "help": "the published head of the ledger"})),
+         ("--head", {"default": "", "metavar": "SHA256", "help": "the ledger's published head"})),
         "neoserve verify runs/demo",
     ),
     Command(
-        "demo", "the whole way on the embedded engine: predict, measure, record", _demo, (),
+        "demo", "the whole way on the embedded engine: predict, measure, record", _demo, (JSON,),
         (("--seconds", {"type": float, "default": 60.0, "help": "length of the load (60)"}),
          ("--rate", {"type": float, "default": 1.2, "help": "requests per second (1.2)"}),
          ("--out", {"default": "runs/demo", "metavar": "DIR", "help": "run folder (runs/demo)"})),
@@ -180,7 +191,8 @@ def parser_of(command: Command) -> Parser:
     parser = Parser(
         prog=f"neoserve {command.name}",
         description=command.help[0].upper() + command.help[1:] + ".",
-        epilog=f"example: {command.example}",
+        epilog=f"example:\n  {command.example}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,  # an example is copied as it is
         allow_abbrev=False,
     )
     for name, words in command.arguments:
@@ -208,7 +220,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _dispatch(words)
     except Error as error:
-        note(f"neoserve: {error}")
+        note(f"neoserve: {one_line(error)}")
         return error.exit_code
     except KeyboardInterrupt:
         note("neoserve: interrupted")
@@ -233,6 +245,12 @@ def _dispatch(words: list[str]) -> int:
         hint = f"; did you mean {near[0]}?" if near else ""
         raise AskError(f"unknown command {words[0]!r}{hint} `neoserve --help` lists them")
     return command.run(parser_of(command).parse_args(words[1:]))
+
+
+def one_line(error: Error) -> str:
+    """One sentence of readable length, whatever a file or an argument held."""
+    text = " ".join(str(error).split())
+    return text if len(text) <= MAX_SENTENCE else f"{text[:300]} ... {text[300 - MAX_SENTENCE:]}"
 
 
 def say(text: str) -> None:

@@ -1,4 +1,4 @@
-"""`neoserve demo`: the whole way on the embedded engine, thinly. Predict, load, record, hand over."""
+"""`neoserve demo`: the whole way on the embedded engine: predict, load, record, hand over."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import importlib.metadata
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from ..catalog.coefficients import coefficients_for
 from ..catalog.engines import find_profile
@@ -32,7 +34,9 @@ PROMPT_TOKENS, OUTPUT_TOKENS, SLOTS, SEED = 48, 24, 4, 1
 Say = Callable[[str], None]
 
 
-def run(seconds: float, rate_rps: float, out: str, note: Say) -> int:
+def run(
+    seconds: float, rate_rps: float, out: str, note: Say, as_json: bool = False
+) -> int:
     """Exit code 0 when the measured load meets the demo's SLO, 1 when not, 3 if undecided."""
     if not 0 < seconds <= 3600 or not 0 < rate_rps <= 100:
         raise AskError("--seconds takes up to 3600, --rate up to 100 requests per second")
@@ -56,14 +60,20 @@ def run(seconds: float, rate_rps: float, out: str, note: Say) -> int:
     record.record_trial(observed.trial, rows_jsonl(observed.rows), config="embedded", log=log)
     head = hand_over(record, config, prediction, observed.trial)
     note("")
-    print(show(prediction, observed.trial))
-    print(f"\nRun folder {folder}, ledger head {head}")
-    print(f"Check it: neoserve verify {folder} --head {head}")
+    found = f"Run folder {folder}, ledger head {head}"
+    check = f"Check it: neoserve verify {folder} --head {head}"
+    if as_json:
+        print(msgspec.json.format(observed.trial.to_json(), indent=2).decode())
+        note(f"{found}\n{check}")
+    else:
+        print(f"{show(prediction, observed.trial)}\n\n{found}\n{check}")
     return {"PASS": EXIT_MET, "FAIL": EXIT_NOT_MET}.get(observed.trial.verdict, EXIT_INCONCLUSIVE)
 
 
 def fresh_folder(path: Path) -> Path:
     """The folder asked for, or the first free one beside it: a run is never overwritten."""
+    if path.exists() and not path.is_dir():
+        raise AskError(f"--out {path} is a file; expected a folder, or a name for a new one")
     candidate, number = path, 1
     while candidate.exists() and any(candidate.iterdir()):
         number += 1
@@ -146,7 +156,7 @@ def show(prediction: Prediction, trial: Trial) -> str:
     """Predicted beside measured, the verdict, and one closing sentence."""
     rows = []
     if prediction.latency is not None and prediction.throughput is not None:
-        pairs: list[tuple[str, float, Any]] = [
+        pairs: list[tuple[str, float | None, Any]] = [
             ("TTFT, mean", prediction.latency.ttft_s.mean, trial.ttft_s),
             ("TPOT, mean", prediction.latency.tpot_s.mean, trial.tpot_s),
             ("end to end, mean", prediction.latency.e2e_s.mean, trial.e2e_s),

@@ -31,25 +31,39 @@ class Option(Struct, frozen=True):
         """The attribute that argparse stores it under."""
         return self.dest or self.flags[0].lstrip("-").replace("-", "_")
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Its flags as keyword arguments."""
+        return tuple(flag.lstrip("-").replace("-", "_") for flag in self.flags)
+
+    @property
+    def start(self) -> Any:
+        """Its value where it is left out."""
+        return False if self.switch else self.default
+
 
 def add_options(parser: argparse.ArgumentParser, options: Iterable[Option]) -> None:
     """Declare options on a parser."""
     for option in options:
-        words: dict[str, Any] = {"help": option.help, "default": option.default}
+        words: dict[str, Any] = {"help": option.help, "default": option.start}
         if option.dest:
             words["dest"] = option.dest
         if option.both:
             words["action"] = argparse.BooleanOptionalAction
         elif option.switch:
             words["action"] = "store_true"
-            words["default"] = False
         else:
-            words["type"] = _list_of(option.read) if option.many else option.read
+            words["type"] = reader_of(option)
             if option.choices:
                 words["choices"] = option.choices
             elif option.metavar:
                 words["metavar"] = option.metavar
         parser.add_argument(*option.flags, **words)
+
+
+def reader_of(option: Option) -> Callable[[str], Any]:
+    """What turns the text of an option into its value."""
+    return _list_of(option.read) if option.many else option.read
 
 
 def _list_of(read: Callable[[str], Any]) -> Callable[[str], tuple[Any, ...]]:
@@ -88,7 +102,10 @@ def price(text: str) -> float:
 
 def gib(text: str) -> int:
     """A number of GiB, as logs print it."""
-    return int(real(text) * 2**30)
+    value = real(text)
+    if value < 0:
+        raise AskError(f"{text!r} is negative; give GiB, for example 24.5")
+    return int(value * 2**30)
 
 
 def yes_no(text: str) -> bool:
@@ -116,8 +133,8 @@ WORKLOAD = (
            dest="rate"),
     Option(("--burstiness",), "1 is Poisson, below 1 burstier (gamma), as vllm bench serve", real,
            "B", 1.0),
-    Option(("--prefix-hit-share",), "share of prompt tokens already in the prefix cache", parse_share,
-           "SHARE", 0.0),
+    Option(("--prefix-hit-share",), "share of prompt tokens already in the prefix cache",
+           parse_share, "SHARE", 0.0),
     Option(("--slo", "--goodput"), "what has to hold, e.g. 'ttft:p95<3s; tpot:p95<200ms'",
            metavar="SLO", default=""),
 )  # fmt: skip
@@ -141,8 +158,8 @@ ENGINE = (
            parse_share, "SHARE"),
     Option(("--block-size",), "tokens of a KV block", whole, "N"),
     Option(("--async-scheduling",), "schedule a batch while the last one runs", both=True),
-    Option(("--mamba-ssm-cache-dtype",), "number format of recurrent states", metavar="DTYPE",
-           default="auto"),
+    Option(("--mamba-ssm-cache-dtype",), "number format of recurrent states", default="auto",
+           choices=("auto", "float32", "float16", "bfloat16")),
     Option(("--num-speculative-tokens",), "draft tokens by the checkpoint's own MTP head", whole,
            "N", 0),
     Option(("--disable-hybrid-kv-cache-manager",), "keep every token of windowed layers",
@@ -188,7 +205,8 @@ MANY = (
     Option(("--enforce-eager",), "no, yes or both (no)", yes_no, "no,yes", (False,), many=True),
     Option(("--enable-prefix-caching",), "no, yes or both (both if a hit share is given)", yes_no,
            "no,yes", many=True),
-    Option(("--max-num-seqs",), "values to compare (the engine's default)", whole, "N,N", many=True),
+    Option(("--max-num-seqs",), "values to compare (the engine's default)", whole, "N,N",
+           many=True),
     Option(("--max-num-batched-tokens",), "values to compare (the engine's default)", whole, "N,N",
            many=True),
     Option(("--keep",), "candidates listed in the document (50)", whole, "N", 50),

@@ -8,8 +8,8 @@ from html import escape
 from pathlib import Path
 
 from ..errors import AskError, Error
-from ..predict.plan import money
 from ..schema.prediction import Plan, Prediction
+from ..schema.view import per_mtok_output
 
 WIDTH, HEIGHT, MARGIN = 720, 440, 64
 
@@ -17,9 +17,11 @@ WIDTH, HEIGHT, MARGIN = 720, 440, 64
 def points(result: Plan) -> list[tuple[float, float, str, bool]]:
     """(seconds per token, dollars or device-seconds per million tokens, label, on the front)."""
     return [
-        (p.latency.tpot_s.mean, money(p), _label(p), i in result.pareto)
+        (p.latency.tpot_s.mean, per_mtok_output(p), _label(p), i in result.pareto)
         for i, p in enumerate(result.candidates)
-        if p.latency is not None and math.isfinite(money(p))
+        if p.latency is not None
+        and p.latency.tpot_s.mean is not None
+        and math.isfinite(per_mtok_output(p))
     ]
 
 
@@ -33,8 +35,9 @@ def svg(result: Plan) -> str:
     data = points(result)
     if not data:
         return _frame(result, "", "")
-    xs, ys = _scale([d[0] for d in data], MARGIN, WIDTH - 24), _scale(
-        [d[1] for d in data], HEIGHT - MARGIN, 40
+    xs, ys = (
+        _scale([d[0] for d in data], MARGIN, WIDTH - 24),
+        _scale([d[1] for d in data], HEIGHT - MARGIN, 40),
     )
     dots = "".join(
         f'<circle cx="{xs(x):.1f}" cy="{ys(y):.1f}" r="{5 if front else 3}" '
@@ -45,7 +48,7 @@ def svg(result: Plan) -> str:
     front = sorted((x, y) for x, y, _, on in data if on)
     line = " ".join(f"{xs(x):.1f},{ys(y):.1f}" for x, y in front)
     joined = f'<polyline points="{line}" fill="none" stroke="#0b6" stroke-width="1.5"/>'
-    return _frame(result, joined + dots, _ticks(data, xs, ys))
+    return _frame(result, joined + dots, _ticks(xs, ys))
 
 
 def _scale(values: Sequence[float], start: float, end: float) -> Scale:
@@ -71,7 +74,7 @@ class Scale:
         return [m for m in marks if self.low <= math.log10(m) <= self.high]
 
 
-def _ticks(data: Sequence[tuple[float, float, str, bool]], xs: Scale, ys: Scale) -> str:
+def _ticks(xs: Scale, ys: Scale) -> str:
     along = "".join(
         f'<text x="{xs(t):.1f}" y="{HEIGHT - MARGIN + 18}" text-anchor="middle">{t * 1e3:g}</text>'
         f'<line x1="{xs(t):.1f}" x2="{xs(t):.1f}" y1="40" y2="{HEIGHT - MARGIN}" stroke="#eee"/>'

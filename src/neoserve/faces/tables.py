@@ -2,33 +2,97 @@
 
 from __future__ import annotations
 
-import math
+import itertools
 from collections.abc import Sequence
 
 from ..schema.prediction import Plan, Prediction
-from ..units import show_bytes, show_count, show_duration, show_usd, significant
+from ..schema.view import PLAN_RIGHT, devices, plan_header, plan_rows, sections
+from ..units import show_duration, show_usd, significant
 
 WIDTH = 100
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[bool]) -> str:
-    """Columns as wide as their content; `right` says which are numbers."""
+    """Columns as wide as their content; `right` says which are numbers. Where that is too wide,
+    the widest columns of words are folded."""
     cells = [list(header), *(list(row) for row in rows)]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
-    lines = [
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    if _line(widths) > WIDTH:  # titles of numbers fold at their blanks first
+        words = [max(map(len, title.split()), default=0) for title in header]
+        data = [max((len(row[i]) for row in rows), default=0) for i in range(len(header))]
+        widths = [max(word, cell) if is_right else width for word, cell, width, is_right
+                  in zip(words, data, widths, right, strict=True)]  # fmt: skip
+        widths = _fitted(widths, right)
+    head, *body = [_folded(row, widths, right) for row in cells]
+    rule = "-" * max(len(line) for lines in (head, *body) for line in lines)
+    return "\n".join([*head, rule, *(line for lines in body for line in lines)])
+
+
+def _line(widths: Sequence[int]) -> int:
+    return sum(widths) + 2 * (len(widths) - 1)
+
+
+def _fitted(widths: list[int], right: Sequence[bool]) -> list[int]:
+    """The widths, narrowed until a line fits; numbers are left as they are while words give."""
+    while _line(widths) > WIDTH:
+        words = [i for i, is_right in enumerate(right) if not is_right and widths[i] > 8]
+        widest = max(words or range(len(widths)), key=lambda i: widths[i])
+        if widths[widest] <= 1:
+            break
+        widths[widest] -= 1
+    return widths
+
+
+def _folded(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> list[str]:
+    """The lines of one row."""
+    columns = [_fold(cell, width) for cell, width in zip(row, widths, strict=True)]
+    return [
         "  ".join(
             cell.rjust(width) if is_right else cell.ljust(width)
-            for cell, width, is_right in zip(row, widths, right, strict=True)
+            for cell, width, is_right in zip(cells, widths, right, strict=True)
         ).rstrip()
-        for row in cells
+        for cells in itertools.zip_longest(*columns, fillvalue="")
     ]
-    return "\n".join([lines[0], "-" * min(WIDTH, max(map(len, lines))), *lines[1:]])
+
+
+def _fold(text: str, width: int) -> list[str]:
+    if len(text) <= width:
+        return [text]
+    import textwrap
+
+    return textwrap.wrap(text, width) or [""]
 
 
 def pairs(title: str, rows: Sequence[tuple[str, str]]) -> str:
-    """A titled list of name and value."""
+    """A titled list of name and value; long values go on below themselves."""
     width = max((len(name) for name, _ in rows), default=0)
-    return "\n".join([title, *(f"  {name.ljust(width)}  {value}" for name, value in rows)])
+    lines = [title]
+    for name, value in rows:
+        first, *more = _fold(value, max(20, WIDTH - width - 4))
+        lines.append(f"  {name.ljust(width)}  {first}".rstrip())
+        lines += [" " * (width + 4) + line for line in more]
+    return "\n".join(lines)
+
+
+def shell(command: str) -> str:
+    """A command line to copy, continued over lines by backslashes."""
+    if len(command) <= WIDTH - 2:
+        return "  " + command
+    import shlex
+
+    parts: list[str] = []  # a flag stays with its value
+    for word in map(shlex.quote, shlex.split(command)):
+        if parts and not word.startswith("-") and parts[-1].startswith("-"):
+            parts[-1] += f" {word}"
+        else:
+            parts.append(word)
+    lines = parts[:1]
+    for part in parts[1:]:
+        if len(lines[-1]) + len(part) > WIDTH - 9:
+            lines.append(part)
+        else:
+            lines[-1] += f" {part}"
+    return "  " + " \\\n      ".join(lines)
 
 
 def wrap(text: str, indent: str = "  ") -> str:
@@ -41,104 +105,36 @@ def wrap(text: str, indent: str = "  ") -> str:
 def show_prediction(p: Prediction) -> str:
     """One configuration, section by section."""
     d = p.deployment
-    title = f"{p.model} on {_devices(p)} with {d.engine}{' ' + d.engine_version if d.engine_version else ''}"
-    blocks = [title]
+    engine = f"{d.engine} {d.engine_version}".strip()
+    blocks = [wrap(f"{p.model} on {devices(p)} with {engine}", "")]
     if not p.starts:
         blocks.append(wrap(f"Would not start: {p.refusal}.", ""))
-    if p.memory is not None:
-        blocks.append(_memory(p))
-    if p.kv is not None:
-        blocks.append(_capacity(p))
-    if p.latency is not None and p.throughput is not None:
-        blocks.append(_speed(p))
+    blocks += [pairs(title, rows) for title, rows in sections(p)]
     if p.advice:
         blocks.append("\n".join(["To free memory", *(wrap(a) for a in p.advice)]))
     if p.command:
-        blocks.append("Run it\n  " + p.command)
+        blocks.append("Run it\n" + shell(p.command))
     if p.assumptions:
         blocks.append("\n".join(["Assumed", *(wrap(a) for a in p.assumptions)]))
     blocks.append(closing(p))
     return "\n\n".join(blocks)
 
 
-def _devices(p: Prediction) -> str:
-    d = p.deployment
-    ranks = d.devices_per_replica
-    return f"{ranks} x {d.hardware}" if ranks > 1 else d.hardware
-
-
-def _memory(p: Prediction) -> str:
-    m = p.memory
-    assert m is not None
-    rows = [
-        ("usable", f"{show_bytes(m.usable_bytes)} of {show_bytes(m.total_bytes)}"),
-        ("weights", show_bytes(m.weights_bytes)),
-        ("activations", show_bytes(m.activation_bytes)),
-        ("graphs", show_bytes(m.graph_bytes)),
-        ("beside torch", show_bytes(m.non_torch_bytes)),
-        ("left for KV", show_bytes(m.available_kv_bytes)),
-    ]
-    return pairs("Memory of each device", rows)
-
-
-def _capacity(p: Prediction) -> str:
-    kv = p.kv
-    assert kv is not None
-    rows = [
-        ("tokens", f"{kv.kv_tokens:,} in {kv.num_blocks:,} blocks of {kv.block_size_tokens}"),
-        ("per token", show_bytes(kv.bytes_per_token)),
-    ]
-    if kv.state_bytes_per_request:
-        rows.append(("state per request", show_bytes(kv.state_bytes_per_request)))
-    rows += [
-        ("concurrency", f"{kv.max_concurrency:.2f} requests of {kv.max_model_len:,} tokens"),
-        ("longest alone", f"{kv.longest_request_tokens:,} tokens"),
-    ]
-    if len(kv.groups) > 1:
-        rows.append(("groups", ", ".join(_groups(p))))
-    return pairs("KV cache", rows)
-
-
-def _groups(p: Prediction) -> list[str]:
-    assert p.kv is not None
-    counts: dict[tuple[str, int], int] = {}
-    for g in p.kv.groups:
-        counts[g.kind, g.num_layers] = counts.get((g.kind, g.num_layers), 0) + 1
-    return [f"{n} x {layers} {kind} layers" for (kind, layers), n in counts.items()]
-
-
-def _speed(p: Prediction) -> str:
-    assert p.latency is not None and p.throughput is not None
-    t = p.throughput
-    rows = [
-        ("TTFT", f"{show_duration(p.latency.ttft_s.mean)} (mean)"),
-        ("TPOT", f"{show_duration(p.latency.tpot_s.mean)} (mean)"),
-        ("end to end", f"{show_duration(p.latency.e2e_s.mean)} (mean)"),
-        ("throughput", f"{show_count(t.output_tokens_per_s)} output tokens/s, "
-                       f"{show_count(t.total_tokens_per_s)} in all"),
-        ("highest rate", f"{significant(t.max_rate_rps or 0)} requests/s"),
-        ("limited by", f"{p.bound}, then {p.next_bound}"),
-    ]  # fmt: skip
-    if p.cost is not None:
-        c = p.cost
-        rows += [
-            ("cost", f"{show_usd(c.usd_per_mtok_output)} per million output tokens "
-                     f"({show_usd(c.usd_per_mtok_total)} of all tokens), {show_usd(c.usd_per_hour)}/h"),
-            ("price", c.price_basis),
-        ]  # fmt: skip
-    return pairs("Under this load (predicted)", rows)
-
-
 def closing(p: Prediction) -> str:
     """One sentence that a manager understands."""
     if not p.starts or p.latency is None or p.throughput is None:
-        return wrap(f"{p.model} does not run on {_devices(p)} like this: {p.refusal}.", "")
+        return wrap(f"{p.model} does not run on {devices(p)} like this: {p.refusal}.", "")
     verdict = {True: "It meets the SLO: ", False: "It misses the SLO: ", None: ""}[p.meets_slo]
     money = ""
     if p.cost is not None:
         money = f", {show_usd(p.cost.usd_per_mtok_output)} per million output tokens"
+    if p.latency.ttft_s.mean is None:
+        return wrap(
+            f"{devices(p)} cannot keep up with this load: it takes "
+            f"{significant(p.throughput.max_rate_rps or 0.0)} requests/s at most.", ""
+        )  # fmt: skip
     return wrap(
-        f"{verdict}{_devices(p)} answers the first token of {p.model} after "
+        f"{verdict}{devices(p)} answers the first token of {p.model} after "
         f"{show_duration(p.latency.ttft_s.mean)} and then one every "
         f"{show_duration(p.latency.tpot_s.mean)}{money}.",
         "",
@@ -147,51 +143,20 @@ def closing(p: Prediction) -> str:
 
 def show_plan(result: Plan) -> str:
     """The ranked table, rejections by reason, and one closing sentence."""
-    shown = result.candidates[:15]
-    priced = any(p.cost is not None for p in shown)
-    header = ["", "hardware", "TP", "weights", "KV", "seqs", "chunk", "TTFT", "TPOT", "out tok/s",
-              "$/Mtok out" if priced else "dev-s/Mtok", "limit", "SLO"]  # fmt: skip
-    rows = [_row(i, p, i in result.pareto) for i, p in enumerate(shown)]
-    right = [False, False, True, False, False, True, True, True, True, True, True, False, False]
-    blocks = [f"{result.model}: {result.num_candidates:,} candidates, {len(shown)} shown"]
+    rows = plan_rows(result, 15)
+    shown = f"{result.model}: {result.num_candidates:,} candidates, {len(rows)} shown"
+    blocks = [wrap(shown, "")]
     if rows:
-        blocks.append(table(header, rows, right))
+        blocks.append(table(plan_header(result), rows, PLAN_RIGHT))
         blocks.append("* on the Pareto set of cost and time per token")
     if result.rejected:
         blocks.append(_rejections(result))
     if result.best is not None:
-        blocks.append("Run it\n  " + result.best.command)
+        blocks.append("Run it\n" + shell(result.best.command))
         notes = result.best.assumptions
         blocks.append("\n".join(["Assumed", *(wrap(a) for a in notes)]))
     blocks.append(wrap(result.summary, ""))
     return "\n\n".join(blocks)
-
-
-def _row(index: int, p: Prediction, on_front: bool) -> list[str]:
-    from ..predict.plan import money
-
-    d = p.deployment
-    assert p.latency is not None and p.throughput is not None
-    copies = f"{d.replicas}x " if d.replicas > 1 else ""
-    quant = d.weight_quant if d.weight_quant != "checkpoint" else "as is"
-    pipeline = f"x{d.pipeline_parallel}" if d.pipeline_parallel > 1 else ""
-    cost = money(p)
-    slo = {True: "meets", False: "misses", None: ""}[p.meets_slo]
-    return [
-        f"{index + 1}{'*' if on_front else ''}",
-        copies + d.hardware,
-        f"{d.tensor_parallel}{pipeline}",
-        quant,
-        d.kv_cache_dtype,
-        str(d.max_num_seqs),
-        str(d.max_num_batched_tokens),
-        show_duration(p.latency.ttft_s.mean),
-        show_duration(p.latency.tpot_s.mean),
-        show_count(p.throughput.output_tokens_per_s),
-        significant(cost) if math.isfinite(cost) else "-",
-        p.bound,
-        slo,
-    ]
 
 
 def _rejections(result: Plan) -> str:

@@ -55,9 +55,7 @@ def attentions(
     )
 
 
-def spans(
-    mixer: Mixer, kv_dtype: str, tp: int
-) -> list[tuple[float, float, float, float, float]]:
+def spans(mixer: Mixer, kv_dtype: str, tp: int) -> list[tuple[float, float, float, float, float]]:
     """(span, stride, bytes read, decode FLOPs, prefill FLOPs) per query and key on one rank."""
     value_dim = mixer.v_head_dim or mixer.head_dim
     if mixer.kind in ("full", "sliding", "chunked"):

@@ -252,9 +252,13 @@ def _compressed_caches(mixer: Mixer, block: int) -> list[Cache]:
         caches.append(_packed("mla", block, entries * (mixer.index_dim + 4), 0, "index"))
         index_width = 2 * overlap * mixer.index_dim * 4
         caches.append(
-            _packed("sliding-mla", state_block, state_block * index_width, overlap * ratio, "istate")
+            _packed(
+                "sliding-mla", state_block, state_block * index_width, overlap * ratio, "istate"
+            )
         )
-    caches.append(_packed("sliding-mla", state_block, state_block * width, overlap * ratio, "state"))
+    caches.append(
+        _packed("sliding-mla", state_block, state_block * width, overlap * ratio, "state")
+    )
     return caches
 
 
@@ -309,4 +313,3 @@ def _grow(cache: Cache, page: int) -> Cache:
             "the engine refuses this combination of layers"
         )
     return replace(cache, page_bytes=page)
-

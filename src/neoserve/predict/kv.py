@@ -108,7 +108,8 @@ def _one_type(caches: Sequence[Cache]) -> bool:
         return True
     if first.kind == "state":
         return all(
-            (c.kind, c.page_bytes, c.state_blocks) == ("state", first.page_bytes, first.state_blocks)
+            (c.kind, c.page_bytes, c.state_blocks)
+            == ("state", first.page_bytes, first.state_blocks)
             for c in caches
         )
     return all((c.kind, c.window_tokens) == (first.kind, first.window_tokens) for c in caches)
@@ -279,8 +280,9 @@ def _refusal(plan: Layout, need: int, usable: int, kv: KvCapacity, available: in
         return "no memory is left for the KV cache after weights and activations"
     if need <= usable:
         return ""
+    needs = show_bytes(kv.bytes_per_request)
     return (
-        f"one request of {kv.max_model_len:,} tokens needs {show_bytes(kv.bytes_per_request)} of KV "
+        f"one request of {kv.max_model_len:,} tokens needs {needs} of KV "
         f"cache and {show_bytes(available)} are available; it would start with "
         f"max_model_len {kv.longest_request_tokens:,}"
     )
@@ -289,7 +291,7 @@ def _refusal(plan: Layout, need: int, usable: int, kv: KvCapacity, available: in
 def _logged_tokens(
     plan: Layout, profile: EngineProfile, blocks: int, concurrency: float, max_len: int
 ) -> int:
-    """"GPU KV cache size" as this version defines it."""
+    """ "GPU KV cache size" as this version defines it."""
     if profile.log_definition == "concurrency-x-length" or not plan.block_tokens:
         return int(concurrency * max_len)
     return blocks // len(plan.groups) * plan.block_tokens

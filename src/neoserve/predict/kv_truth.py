@@ -24,7 +24,7 @@ PRINTED_GIB = 0.005 * GIB  # logs print two decimals
 PRINTED_X = 0.005
 
 
-class Case(Document):
+class Case(Document, frozen=True):
     """One comparison. `exact` is null where nothing could be compared."""
 
     id: str
@@ -111,7 +111,9 @@ def oracle_case(
         }  # fmt: skip
         if refusal:
             predicted = {"error": refusal}
-    exact = bool(row.get("error")) == bool(refusal) and (bool(refusal) or _equal(observed, predicted))
+    exact = bool(row.get("error")) == bool(refusal) and (
+        bool(refusal) or _equal(observed, predicted)
+    )
     return Case(
         id=row["id"], family=str(row.get("family")), observed=observed, predicted=predicted,
         exact=exact, basis="stated",
@@ -141,7 +143,8 @@ def log_case(
     cases = [_log_case(row, model, p, hardware or default_hardware) for p in profiles]
     best = next((c for c in cases if c.exact), cases[0])
     if best is not cases[0] or (len(profiles) > 1 and best.exact):
-        note = f"{best.note}; the version is not decided, read as {profiles[cases.index(best)].versions}"
+        versions = profiles[cases.index(best)].versions
+        note = f"{best.note}; the version is not decided, read as {versions}"
         best = best.replace(note=note.strip("; "))
     if hardware is None:
         return best
@@ -280,7 +283,7 @@ def _memory_error(
     if weights and row.get("weight_quant") and not model.quantization.method:
         # the given config is the unquantized base's: only the log knows this checkpoint's size
         predicted += memory.weights_bytes - int(weights * GIB)
-    return predicted / (available * GIB) - 1
+    return predicted / (float(available) * GIB) - 1.0
 
 
 def by_family(cases: Iterable[Case]) -> dict[str, dict[str, int]]:

@@ -53,6 +53,7 @@ class Case:
     deployment: Deployment
     burst_share: float  # of the requests that were sent at once, into an idle server
     bench_prompt_tokens: int  # of the prefill_rate figure
+    rate_mean: bool  # TPOT is one over the mean of the requests' rates
     threads: int  # of a CPU run, 0 where not stated
     observed: dict[str, float]  # flag -> seconds or tokens per second
 
@@ -107,7 +108,7 @@ def case_of(row: Mapping[str, str]) -> Case:
     deployment, replicas = _deployment(row)
     in_flight = max(_in_flight(row), 1.0) / replicas
     prompt, output = _lengths(row)
-    mode = "burst" if _submits_all(row) else row.get("load_mode", "")
+    mode = "offline" if _submits_all(row) else row.get("load_mode", "")
     rate = number(row, "request_rate", 0.0) / replicas
     workload = Workload(
         arrival="poisson" if mode == "open_loop" else "closed",
@@ -132,6 +133,7 @@ def case_of(row: Mapping[str, str]) -> Case:
         deployment=deployment,
         burst_share=_burst_share(row),
         bench_prompt_tokens=int(bench.group(1)) if bench else 0,
+        rate_mean="mean per-request decode" in row.get("tpot_stat", ""),
         threads=int(threads.group(1)) if threads else 0,
         observed=_observed(row),
     )

@@ -32,7 +32,7 @@ def predictions(case: Case, server: Server) -> dict[str, float]:
     """What we say for each flag of a case."""
     if case.load_mode == "open_loop":
         return _open(case, server)
-    if case.load_mode in ("static_batch", "burst"):
+    if case.load_mode in ("static_batch", "burst", "offline"):
         return _static(case, server)
     return _closed(case, server)
 
@@ -82,11 +82,21 @@ def _static(case: Case, server: Server) -> dict[str, float]:
     result = static(server, batch)
     offline = case.load_mode == "static_batch" and "ttft" not in case.observed
     tpot_s = result.decode_s if offline else result.tpot_s
+    if case.rate_mean:
+        tpot_s = rate_mean_tpot_s(result.decode_s, tpot_s)
     return {
         "single_tpot": tpot_s, "batched_tpot": tpot_s, "ttft": result.ttft_s,
         "batch_prefill": result.prefill_s, "e2e_single": result.e2e_s, "e2e_batched": result.e2e_s,
         **_rates(case, server, batch / result.e2e_s, result.decode_s),
     }  # fmt: skip
+
+
+def rate_mean_tpot_s(bare_s: float, mean_s: float) -> float:
+    """One over the mean rate of requests whose TPOT spreads evenly from `bare_s` up."""
+    spread_s = 2.0 * (mean_s - bare_s)
+    if spread_s <= 1e-9 * bare_s:
+        return bare_s
+    return spread_s / math.log1p(spread_s / bare_s)
 
 
 def _open(case: Case, server: Server) -> dict[str, float]:

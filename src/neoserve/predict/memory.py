@@ -55,6 +55,8 @@ def resolved(deployment: Deployment, model: ModelSpec, hardware: HardwareSpec,
              profile: EngineProfile) -> Deployment:  # fmt: skip
     """The deployment with the engine's defaults filled in."""
     tokens, seqs = default_batch(hardware, deployment.tensor_parallel)
+    tokens = profile.default_max_num_batched_tokens or tokens
+    seqs = profile.default_max_num_seqs or seqs
     return deployment.replace(
         max_model_len=deployment.max_model_len or model.max_position_tokens,
         max_num_batched_tokens=deployment.max_num_batched_tokens or tokens,

@@ -57,9 +57,7 @@ class Grid:
         each = 1
         for values in self.axes.values():
             each *= len(values)
-        ranks = sum(
-            len(self.tensor_parallel or powers_of_two(m.num_devices)) for m in machines
-        )
+        ranks = sum(len(self.tensor_parallel or powers_of_two(m.num_devices)) for m in machines)
         return ranks * each * num_schemes
 
 
@@ -169,15 +167,6 @@ def _told(candidate: Candidate, memo: Memo) -> Prediction:
 def rank_key(candidate: Candidate) -> tuple[bool, float, float]:
     """What meets the SLO first, then the cheaper, then the faster."""
     return candidate.meets_slo is False, candidate.money, candidate.tpot_s
-
-
-def money(answer: Prediction) -> float:
-    """Dollars per million output tokens; without a price, device-seconds per million."""
-    if answer.cost is not None:
-        return answer.cost.usd_per_mtok_output
-    rate = answer.throughput.output_tokens_per_s if answer.throughput else 0.0
-    devices = answer.deployment.devices_per_replica * answer.deployment.replicas
-    return devices / rate * 1e6 if rate else float("inf")
 
 
 def pareto(candidates: Sequence[Candidate]) -> set[int]:

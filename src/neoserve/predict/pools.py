@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..errors import AskError
 from ..schema.engine import Deployment, EngineProfile
-from ..schema.model import Mixer, ModelSpec
+from ..schema.model import Mixer, ModelSpec, State
 from ..schema.prediction import KvCapacity
 from ..units import show_bytes
 from .cache import kv_dtype_of, kv_heads_per_rank, mla_token_bytes, state_bytes, token_head_bytes
@@ -91,6 +91,12 @@ def llama_cpp_cells(context_tokens: int) -> int:
     return LLAMA_CPP_PAD * -(-context_tokens // LLAMA_CPP_PAD)
 
 
+def _state_elements(state: State) -> int:
+    """Numbers of one request's recurrent and convolution state in one layer."""
+    inputs = state.conv_dim + state.groups * state.group_dim
+    return state.rows * state.row_elements + max(0, state.conv_kernel - 1) * inputs
+
+
 def llama_cpp_bytes(
     model: ModelSpec, context_tokens: int, type_k: str = "f16", type_v: str = "f16",
     micro_batch_tokens: int = 512, slots: int = 1,
@@ -107,9 +113,7 @@ def llama_cpp_bytes(
     for layer in model.layers:
         for mixer in layer.mixers:
             if mixer.state:
-                total += slots * (mixer.state.rows * mixer.state.row_elements + max(
-                    0, mixer.state.conv_kernel - 1) * (
-                    mixer.state.conv_dim + mixer.state.groups * mixer.state.group_dim)) * 4  # fmt: skip
+                total += slots * _state_elements(mixer.state) * 4  # f32
                 continue
             held = cells
             if mixer.window_tokens:

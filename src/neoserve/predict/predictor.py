@@ -25,7 +25,7 @@ from ..schema.prediction import (
     Throughput,
 )
 from ..schema.workload import Slo, Workload
-from ..units import GIB, show_bytes
+from ..units import GIB, show_bytes, significant
 from .checks import refusal_of
 from .cost import COST_DIVISOR, cost_of, hourly_usd, price_basis
 from .kv import Layout, blocks_per_request, capacity, in_flight_tokens, layout, num_blocks
@@ -110,7 +110,8 @@ def predict(ask: Ask, memo: Memo | None = None) -> Prediction:
         kv = found.fit.pool or _capacity(ask, found.deployment, found.fit, memo)
     if found.served is None:
         return _refused(ask, found, memory, kv)
-    assert memory is not None and kv is not None
+    assert memory is not None
+    assert kv is not None
     return _answer(ask, found, memory, kv, found.served, memo)
 
 
@@ -238,9 +239,7 @@ def _kv_slots(ask: Ask, deployment: Deployment, plan: Layout, blocks: int) -> fl
     return blocks / need if need else math.inf
 
 
-def _pool_fit(
-    ask: Ask, deployment: Deployment, memories: tuple[Memory, ...], refusal: str
-) -> Fit:
+def _pool_fit(ask: Ask, deployment: Deployment, memories: tuple[Memory, ...], refusal: str) -> Fit:
     """Engines without block groups."""
     available, length = min(_available(memories)), deployment.max_model_len or 0
     if ask.profile.rule == "llama.cpp":
@@ -255,9 +254,7 @@ def _pool_fit(
     return Fit(memories, slots, refusal or shortage, kv)
 
 
-def _llama_cpp(
-    ask: Ask, deployment: Deployment, available: int
-) -> tuple[KvCapacity, str, float]:
+def _llama_cpp(ask: Ask, deployment: Deployment, available: int) -> tuple[KvCapacity, str, float]:
     """llama.cpp allocates n_ctx cells for all slots at start."""
     slots, length = deployment.max_num_seqs or 4, deployment.max_model_len or 0
     cells = llama_cpp_cells(slots * length)
@@ -296,9 +293,7 @@ def _served(ask: Ask, deployment: Deployment, slots: float, memo: Memo) -> Servi
     )
     context = workload.prompt_tokens + workload.output_tokens / 2
     kv_tokens = None if math.isinf(slots) else slots * context
-    server: Server = server_of(
-        step, ask.machine.hardware, d, ask.coefficients, workload, kv_tokens
-    )
+    server: Server = server_of(step, ask.machine.hardware, d, ask.coefficients, workload, kv_tokens)
     key = (*step_key, server.limits, server.new_tokens, workload.rate_rps, workload.concurrency)
     return memo.get(key, lambda: serve(server, workload, ask.slo))
 
@@ -334,9 +329,7 @@ def _answer(
         memory=memory,
         kv=kv,
         latency=Latency(
-            ttft_s=Percentiles(mean=served.ttft_s),
-            tpot_s=Percentiles(mean=served.tpot_s),
-            e2e_s=Percentiles(mean=served.e2e_s),
+            ttft_s=_mean(served.ttft_s), tpot_s=_mean(served.tpot_s), e2e_s=_mean(served.e2e_s)
         ),
         throughput=Throughput(
             output_tokens_per_s=served.output_tokens_per_s * copies,
@@ -354,6 +347,10 @@ def _answer(
     )
 
 
+def _mean(seconds: float) -> Percentiles:
+    return Percentiles(mean=seconds if math.isfinite(seconds) else None)
+
+
 def _cost(ask: Ask, found: Outcome, served: Serving) -> Cost | None:
     price = ask.machine.price
     if price is None or found.usd_per_hour is None or served.output_tokens_per_s <= 0:
@@ -368,6 +365,11 @@ def _cost(ask: Ask, found: Outcome, served: Serving) -> Cost | None:
 def assumptions(ask: Ask, served: Serving) -> tuple[str, ...]:
     """Everything the answer rests on that was not given."""
     notes = [*ask.model.notes, *ask.machine.notes, *served.assumptions]
+    if math.isinf(served.ttft_s):
+        notes.append(
+            f"the load of {ask.workload.rate_rps:g} requests/s is more than the capacity of "
+            f"{significant(served.saturation_rps)}: requests wait ever longer"
+        )
     if ask.model.vision_params:
         notes.append(
             "images are not modelled: the encoder's weights are counted, its profiling peak is not"
@@ -415,9 +417,7 @@ def advice(
     return tuple(lines)
 
 
-def _refused(
-    ask: Ask, found: Outcome, memory: Memory | None, kv: KvCapacity | None
-) -> Prediction:
+def _refused(ask: Ask, found: Outcome, memory: Memory | None, kv: KvCapacity | None) -> Prediction:
     return Prediction(
         model=ask.model.id,
         deployment=found.deployment,

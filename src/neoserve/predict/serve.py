@@ -80,6 +80,7 @@ class Point(NamedTuple):
     ttft_s: float
     tpot_s: float
     wait_s: float
+    costs: Costs
     saturated: bool = False
 
 
@@ -104,6 +105,7 @@ def closed(server: Server, concurrency: float) -> Point:
         point.ttft_s + slot_wait_s,
         point.tpot_s,
         point.wait_s + slot_wait_s,
+        point.costs,
         concurrency > running,
     )
 
@@ -134,7 +136,7 @@ def _closed_point(
     busy_share = others * rate_rps * costs.prefill_work_s
     wait_s = queue_wait_s(busy_share, costs.prefill_work_s, 1.0)
     ttft_s = server.host_s() + wait_s + costs.prefill_s
-    return Point(decodes, rate_rps, ttft_s, tpot_of(costs, busy_share), wait_s)
+    return Point(decodes, rate_rps, ttft_s, tpot_of(costs, busy_share), wait_s, costs)
 
 
 def open_loop(server: Server, rate_rps: float, variability: float) -> Point:
@@ -166,12 +168,13 @@ def _open_point(
     busy_share = rate * costs.prefill_work_s
     tpot_s = tpot_of(costs, busy_share)
     if saturated:
-        return Point(decodes, rate, math.inf, tpot_s, math.inf, True)
+        return Point(decodes, rate, math.inf, tpot_s, math.inf, costs, True)
     wait_s = queue_wait_s(busy_share, costs.prefill_work_s, variability)
     wait_s += costs.decode_s / 2 * min(1.0, decodes)  # the step that is running
     stay_s = costs.prefill_s + server.decode_tokens * tpot_s
     wait_s += slot_wait_s(rate / highest_rps, server.limits.slots, stay_s, variability)
-    return Point(decodes, rate, server.host_s() + wait_s + costs.prefill_s, tpot_s, wait_s)
+    ttft_s = server.host_s() + wait_s + costs.prefill_s
+    return Point(decodes, rate, ttft_s, tpot_s, wait_s, costs)
 
 
 def max_rate_rps(server: Server, slo: Slo | None, variability: float) -> float:
@@ -217,9 +220,7 @@ def meets_targets(server: Server, point: Point, targets: tuple[tuple[str, float]
     return True
 
 
-def _report(
-    server: Server, workload: Workload, point: Point, slo: Slo | None
-) -> Serving:
+def _report(server: Server, workload: Workload, point: Point, slo: Slo | None) -> Serving:
     highest = saturation_rps(server)
     targets = latency_targets(slo)
     bound, next_bound = bounds(server, point)
@@ -252,8 +253,7 @@ def _report(
 
 def bounds(server: Server, point: Point) -> tuple[str, str]:
     """What limits the point, and what would if that were free."""
-    costs = server.costs(point.decodes)
-    busy_share = min(point.rate_rps * costs.prefill_work_s, 1.0)
+    busy_share = min(point.rate_rps * point.costs.prefill_work_s, 1.0)
     decode = server.step.causes(0.0, 0.0, point.decodes, server.mean_context_tokens)
     chunk = min(server.new_tokens, server.limits.chunk_tokens)
     seen = server.cached_tokens + server.new_tokens / 2

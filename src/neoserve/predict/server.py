@@ -10,6 +10,7 @@ from ..schema.coefficients import Coefficients
 from ..schema.engine import Deployment
 from ..schema.hardware import HardwareSpec
 from ..schema.workload import Workload
+from .memory import default_batch
 from .step import StepModel
 
 
@@ -58,11 +59,11 @@ class Server:
         return found
 
     def costs_near(self, decodes: float) -> Costs:
-        """`costs` between powers of two: what a search asks for again and again."""
+        """`costs` between powers of four: what a search asks for again and again."""
         if decodes <= 1.0:
             return self.costs(1.0)
-        low = 2.0 ** math.floor(math.log2(decodes))
-        high = min(2.0 * low, max(self.limits.slots, decodes))
+        low = 4.0 ** math.floor(math.log2(decodes) / 2.0)
+        high = min(4.0 * low, max(self.limits.slots, decodes))
         if decodes in (low, high):
             return self.costs(decodes)
         a, b, share = self.costs(low), self.costs(high), (decodes - low) / (high - low)
@@ -116,18 +117,13 @@ def limits_of(
 
 
 def default_batching(deployment: Deployment, hardware: HardwareSpec) -> tuple[int, int]:
-    """(max_num_seqs, max_num_batched_tokens) that an engine picks for a device.
+    """(max_num_seqs, max_num_batched_tokens): as asked, else as the engine picks for a device.
 
-    vLLM 0.33 (arg_utils.py): 1,024 and 16,384 from 160 GiB, 1,024 and 8,192 from 70 GiB except
-    on A100, else 256 and 2,048. llama.cpp computes
-    512 tokens at a time (n_ubatch).
+    llama.cpp computes 512 prompt tokens at a time (n_ubatch).
     """
-    gib = hardware.memory_bytes / 2**30
-    seqs, chunk = 256, 2048
+    chunk, seqs = default_batch(hardware, deployment.tensor_parallel)
     if deployment.engine == "llama.cpp":
-        return deployment.max_num_seqs or seqs, deployment.max_num_batched_tokens or 512
-    if hardware.kind == "gpu" and gib >= 70 and "A100" not in hardware.id.upper():
-        seqs, chunk = 1024, (16384 if gib >= 160 else 8192)
+        chunk = 512
     return deployment.max_num_seqs or seqs, deployment.max_num_batched_tokens or chunk
 
 

@@ -271,5 +271,3 @@ def _activation_bytes(shape: Shape, hidden: int, tp: int) -> float:
     A product of P weights over width h has P/h outputs, written once and read once.
     """
     return 2.0 * (8.0 * shape.num_blocks * hidden + 2.0 * shape.active_params / hidden / tp)
-
-

@@ -44,7 +44,7 @@ def _sglang(model_id: str, d: Deployment) -> Words:
 def _llama_cpp(model_id: str, d: Deployment) -> Words:
     slots, length = d.max_num_seqs or 4, d.max_model_len or 4096
     words = ["llama-server", "-m", model_id, "-c", str(slots * length), "-np", str(slots)]
-    words += _optional([("-b", d.max_num_batched_tokens)])
+    words += _optional([("-ub", d.max_num_batched_tokens)])
     if d.kv_cache_dtype.startswith(("fp8", "int8")):
         words += ["--cache-type-k", "q8_0", "--cache-type-v", "q8_0", "-fa", "on"]
     return words

@@ -1,4 +1,4 @@
-"""What each operation is asked. One request document in, one answer document out, for every face."""
+"""What each operation is asked: one request document in, one answer out, for every face."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from .engine import Deployment
 from .workload import Workload
 
 
-class PredictAsk(Document, kw_only=True):
+class PredictAsk(Document, frozen=True, kw_only=True):
     """One configuration. `on` is a HW argument, `catalog` a YAML file of the user's own."""
 
     model: str
@@ -23,7 +23,7 @@ class PredictAsk(Document, kw_only=True):
     online: bool = True
 
 
-class PlanAsk(Document, kw_only=True):
+class PlanAsk(Document, frozen=True, kw_only=True):
     """A comparison. Lists are varied; None leaves the choice to the planner."""
 
     model: str

@@ -46,7 +46,7 @@ class Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return msgspec.structs.replace(self, **changes)
 
 
-class Source(Document):
+class Source(Document, frozen=True):
     """Where a published number comes from."""
 
     title: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .base import Document
 
 
-class Deployment(Document):
+class Deployment(Document, frozen=True):
     """A serving configuration, in the engine's own words. None: the engine's default."""
 
     hardware: str = ""
@@ -38,7 +38,7 @@ class Deployment(Document):
         return self.tensor_parallel * self.pipeline_parallel
 
 
-class EngineProfile(Document):
+class EngineProfile(Document, frozen=True):
     """How one span of engine versions behaves, where memory or time depends on it.
 
     Where a behaviour was read stands in `notes`; the profiles in catalog/data/engines.json were
@@ -60,11 +60,13 @@ class EngineProfile(Document):
     padding_ratio: float  # layer types this close in number share one group size, padded
     sampler_bytes_per_logit: float  # of the warm-up on max_num_seqs x vocab
     default_block_size: int
+    default_max_num_seqs: int = 0  # 0: by device, as vLLM chooses
+    default_max_num_batched_tokens: int = 0
     mla_blocks: dict[str, tuple[int, int]] = {}  # compute capability major -> (16 bit, fp8)
     notes: dict[str, str] = {}
 
 
-class EngineConfig(Document):
+class EngineConfig(Document, frozen=True):
     """The exact process: argv and environment, as they are run."""
 
     engine: str

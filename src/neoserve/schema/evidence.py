@@ -9,7 +9,7 @@ from .trial import HostPrint
 
 
 # Version history: 1, first.
-class LedgerEntry(Document, kw_only=True):
+class LedgerEntry(Document, frozen=True, kw_only=True):
     """One line of a ledger. `prev` is the SHA-256 of the previous line's bytes."""
 
     v: int = 1
@@ -21,7 +21,7 @@ class LedgerEntry(Document, kw_only=True):
 
 
 # Version history: 1, first.
-class Manifest(Document, kw_only=True):
+class Manifest(Document, frozen=True, kw_only=True):
     """What a run was started with."""
 
     schema: str = "neoserve/manifest/1"
@@ -33,7 +33,7 @@ class Manifest(Document, kw_only=True):
     host: HostPrint | None = None
 
 
-class Verified(Document, kw_only=True):
+class Verified(Document, frozen=True, kw_only=True):
     """A run folder that holds together."""
 
     schema: str = "neoserve/verified/1"

@@ -7,7 +7,7 @@ from typing import Literal
 from .base import Document
 
 
-class Link(Document):
+class Link(Document, frozen=True):
     """What connects devices of one host. Bandwidth is per device, one direction."""
 
     kind: str  # nvlink4, xgmi3, pcie5 ...
@@ -15,7 +15,7 @@ class Link(Document):
     max_devices: int = 8
 
 
-class HardwareSpec(Document):
+class HardwareSpec(Document, frozen=True):
     """One device (a GPU, or one CPU socket); every fact's source is named in `sources`."""
 
     id: str
@@ -46,7 +46,7 @@ class HardwareSpec(Document):
     notes: tuple[str, ...] = ()
 
 
-class Price(Document):
+class Price(Document, frozen=True):
     """One published price."""
 
     usd_per_hour: float
@@ -56,7 +56,7 @@ class Price(Document):
     source: str = ""
 
 
-class Instance(Document):
+class Instance(Document, frozen=True):
     """A rentable machine: so many devices (or a slice of one CPU socket) for a price."""
 
     id: str
@@ -69,7 +69,7 @@ class Instance(Document):
     prices: tuple[Price, ...] = ()
 
 
-class Machine(Document):
+class Machine(Document, frozen=True):
     """What a HW argument resolves to: a device, how many there are, and what they cost.
 
     A CPU instance carries the slice of the socket that it rents: `hardware` is already

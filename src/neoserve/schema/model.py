@@ -17,7 +17,7 @@ MixerKind = Literal[
 ]  # fmt: skip
 
 
-class State(Document):
+class State(Document, frozen=True):
     """What a recurrent mixer keeps per request: a convolution tail and a recurrent matrix.
 
     Elements on one of `tp` ranks: conv (kernel - 1 + draft) * channels / tp, with
@@ -33,7 +33,7 @@ class State(Document):
     recurrent_dtype: str = "auto"  # what the checkpoint asks for; auto follows conv
 
 
-class Mixer(Document):
+class Mixer(Document, frozen=True):
     """One token mixer of a layer. A layer may hold several (Falcon-H1, Zamba2)."""
 
     kind: MixerKind
@@ -53,7 +53,7 @@ class Mixer(Document):
     other_params: int = 0  # norms, convolutions, biases: never quantized
 
 
-class Ffn(Document):
+class Ffn(Document, frozen=True):
     """The feed-forward half of a layer: dense weights, experts, or both."""
 
     dense_params: int = 0  # read for every token
@@ -81,7 +81,7 @@ class Ffn(Document):
         return self.fixed_params + self.experts_per_token * self.expert_params
 
 
-class Layer(Document):
+class Layer(Document, frozen=True):
     """One decoder layer."""
 
     mixers: tuple[Mixer, ...]
@@ -89,7 +89,7 @@ class Layer(Document):
     norm_params: int = 0
 
 
-class Quantization(Document):
+class Quantization(Document, frozen=True):
     """How a checkpoint's weights are stored and computed with."""
 
     scheme: str = "none"  # a name of `WEIGHT_SCHEMES`, or "none"
@@ -99,7 +99,7 @@ class Quantization(Document):
     compute: dict[str, str] = {}  # role -> dtype that multiplies: bf16, fp8, int8, fp4
 
 
-class ModelSpec(Document):
+class ModelSpec(Document, frozen=True):
     """A text-generation model."""
 
     id: str

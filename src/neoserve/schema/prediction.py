@@ -6,7 +6,7 @@ from .base import Document
 from .engine import Deployment
 
 
-class Memory(Document):
+class Memory(Document, frozen=True):
     """Per device (rank), bytes."""
 
     total_bytes: int  # what the driver reports
@@ -18,7 +18,7 @@ class Memory(Document):
     available_kv_bytes: int
 
 
-class Group(Document):
+class Group(Document, frozen=True):
     """One KV cache group: layers that share a block table."""
 
     kind: str
@@ -29,7 +29,7 @@ class Group(Document):
     blocks_per_request: int
 
 
-class KvCapacity(Document):
+class KvCapacity(Document, frozen=True):
     """What the engine's own allocator makes of the available bytes, per rank."""
 
     bytes_per_token: float  # one request's marginal cost, all layers of the rank
@@ -45,16 +45,16 @@ class KvCapacity(Document):
     groups: tuple[Group, ...] = ()
 
 
-class Percentiles(Document):
+class Percentiles(Document, frozen=True):
     """Absent percentiles are null: this version predicts means."""
 
-    mean: float
+    mean: float | None  # null: it grows without bound, the load is more than the capacity
     p50: float | None = None
     p95: float | None = None
     p99: float | None = None
 
 
-class Latency(Document):
+class Latency(Document, frozen=True):
     """Seconds."""
 
     ttft_s: Percentiles
@@ -62,7 +62,7 @@ class Latency(Document):
     e2e_s: Percentiles
 
 
-class Throughput(Document):
+class Throughput(Document, frozen=True):
     """Of one deployment, all its replicas."""
 
     output_tokens_per_s: float
@@ -71,7 +71,7 @@ class Throughput(Document):
     max_rate_rps: float | None  # highest arrival rate within the SLO, or at saturation
 
 
-class Cost(Document):
+class Cost(Document, frozen=True):
     """Null where there is no price. Always says which tokens it divides by."""
 
     usd_per_hour: float
@@ -83,7 +83,7 @@ class Cost(Document):
     usd_per_month: float
 
 
-class Interval(Document):
+class Interval(Document, frozen=True):
     """Where the truth lies with probability `level`."""
 
     low: float
@@ -91,14 +91,14 @@ class Interval(Document):
     level: float
 
 
-class Part(Document):
+class Part(Document, frozen=True):
     """One term of a step's time."""
 
     name: str
     seconds: float
 
 
-class Prediction(Document, kw_only=True):
+class Prediction(Document, frozen=True, kw_only=True):
     """The answer for one deployment under one workload."""
 
     schema: str = "neoserve/prediction/1"
@@ -121,15 +121,20 @@ class Prediction(Document, kw_only=True):
     advice: tuple[str, ...] = ()
     command: str = ""
 
+    def _repr_html_(self) -> str:
+        from .view import prediction_html
 
-class Rejection(Document):
+        return prediction_html(self)
+
+
+class Rejection(Document, frozen=True):
     """A candidate that would not start, or cannot be."""
 
     deployment: Deployment
     reason: str
 
 
-class Plan(Document, kw_only=True):
+class Plan(Document, frozen=True, kw_only=True):
     """Ranked choices."""
 
     schema: str = "neoserve/plan/1"
@@ -140,3 +145,8 @@ class Plan(Document, kw_only=True):
     pareto: tuple[int, ...]  # indexes into candidates: cost against latency
     rejected: tuple[Rejection, ...]
     summary: str
+
+    def _repr_html_(self) -> str:
+        from .view import plan_html
+
+        return plan_html(self)

@@ -12,7 +12,7 @@ DTYPE_BITS = {
 }  # fmt: skip
 
 
-class WeightScheme(Document):
+class WeightScheme(Document, frozen=True):
     """A way to store linear layers. `bits` counts the scales: 4 bits with one fp16 scale and
     one 4-bit zero point per group of 128 are 4 + 20/128."""
 
@@ -34,7 +34,7 @@ def quantize(model: ModelSpec, scheme: WeightScheme) -> ModelSpec:
     roles = [r for r in ROLES if r != "embedding" and (r != "lm_head" or scheme.quantizes_lm_head)]
     native = float(DTYPE_BITS[model.dtype])
     bits = {role: (scheme.bits if role in roles else native) for role in ROLES}
-    compute = {role: scheme.compute for role in roles}
+    compute = dict.fromkeys(roles, scheme.compute)
     return model.replace(
         quantization=Quantization(scheme=scheme.name, method="planned", bits=bits, compute=compute),
         safetensors_bytes=0,

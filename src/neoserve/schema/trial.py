@@ -25,7 +25,7 @@ RowStatus = Literal[
 Verdict = Literal["PASS", "FAIL", "INCONCLUSIVE", "VOID"]
 
 
-class RequestRow(Document):
+class RequestRow(Document, frozen=True):
     """One planned request. Every latency counts from `due_s`, the intended arrival."""
 
     due_s: float
@@ -60,7 +60,7 @@ class RequestRow(Document):
         return (self.last_token_s - self.first_token_s) / (self.output_tokens - 1)
 
 
-class HostPrint(Document):
+class HostPrint(Document, frozen=True):
     """The host as this process may use it. "" or null: the host does not say."""
 
     cpu_model: str
@@ -80,7 +80,7 @@ class HostPrint(Document):
     versions: dict[str, str]
 
 
-class EngineFacts(Document):
+class EngineFacts(Document, frozen=True):
     """What really ran, read from the process, its log and its API. Null: it does not say."""
 
     version: str = ""
@@ -92,7 +92,7 @@ class EngineFacts(Document):
     allocator: str = ""
 
 
-class Quantile(Document):
+class Quantile(Document, frozen=True):
     """An order statistic with its exact interval; null where it is not finite."""
 
     value: float | None
@@ -100,7 +100,7 @@ class Quantile(Document):
     high: float | None  # null: too few values, or it lies among failed requests
 
 
-class Summary(Document):
+class Summary(Document, frozen=True):
     """One latency over the judged requests. Failed requests count as infinitely slow."""
 
     num: int  # failed ones included
@@ -113,7 +113,7 @@ class Summary(Document):
 
 
 # Version history: 1, first.
-class Trial(Document, kw_only=True):
+class Trial(Document, frozen=True, kw_only=True):
     """One load on one engine, judged. Figures in seconds and tokens or requests per second."""
 
     schema: str = "neoserve/trial/1"

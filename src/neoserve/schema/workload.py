@@ -10,7 +10,7 @@ from ..units import parse_duration_s, parse_share, show_duration
 from .base import Document
 
 
-class Workload(Document):
+class Workload(Document, frozen=True):
     """Requests: how they arrive and how long they are.
 
     Open arrivals have `rate_rps`; a closed load keeps `concurrency` requests in flight.
@@ -26,7 +26,7 @@ class Workload(Document):
     seed: int = 0
 
 
-class Target(Document):
+class Target(Document, frozen=True):
     """One bound of an SLO: `metric:pNN<seconds`, or `quality<share`."""
 
     metric: Literal["ttft", "tpot", "e2e", "quality"]
@@ -46,7 +46,7 @@ _TARGET = re.compile(
 )
 
 
-class Slo(Document):
+class Slo(Document, frozen=True):
     """All bounds that have to hold."""
 
     targets: tuple[Target, ...] = ()
@@ -59,12 +59,15 @@ class Slo(Document):
             match = _TARGET.fullmatch(part)
             if match is None:
                 raise AskError(
-                    f"SLO part {part!r} is not understood; write it as 'ttft:p95<3s' or 'quality<4%'"
+                    f"SLO part {part!r} is not understood; "
+                    "write it as 'ttft:p95<3s' or 'quality<4%'"
                 )
             metric = {"itl": "tpot", "e2el": "e2e"}.get(match["metric"], match["metric"])
             if metric == "quality":
                 targets.append(
-                    Target(metric="quality", statistic="", limit=parse_share(match["limit"].strip()))
+                    Target(
+                        metric="quality", statistic="", limit=parse_share(match["limit"].strip())
+                    )
                 )
                 continue
             limit_s = parse_duration_s(match["limit"].strip())

@@ -1,0 +1,169 @@
+"""A plan and a prediction as rows of text: what the terminal table and a notebook both show."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from html import escape
+from typing import TYPE_CHECKING
+
+from ..units import show_bytes, show_count, show_duration, show_usd, significant
+
+if TYPE_CHECKING:
+    from .prediction import Plan, Prediction
+
+Rows = list[tuple[str, str]]
+PLAN_HEADER = ("", "hardware", "TP", "weights", "KV", "seqs", "chunk", "TTFT", "TPOT", "out tok/s",
+               "$/Mtok out", "limit", "SLO")  # fmt: skip
+PLAN_RIGHT = (False, False, True, False, False, True, True, True, True, True, True, False, False)
+
+
+def per_mtok_output(p: Prediction) -> float:
+    """Dollars per million output tokens; without a price, device-seconds per million."""
+    if p.cost is not None:
+        return p.cost.usd_per_mtok_output
+    rate = p.throughput.output_tokens_per_s if p.throughput else 0.0
+    devices = p.deployment.devices_per_replica * p.deployment.replicas
+    return devices / rate * 1e6 if rate else math.inf
+
+
+def plan_header(plan: Plan) -> list[str]:
+    """Column titles; without prices the cost column counts device-seconds."""
+    priced = any(p.cost is not None for p in plan.candidates)
+    return [name if priced or "$" not in name else "dev-s/Mtok" for name in PLAN_HEADER]
+
+
+def plan_rows(plan: Plan, limit: int) -> list[list[str]]:
+    """The first `limit` candidates; * marks the Pareto set."""
+    return [_row(i, p, i in plan.pareto) for i, p in enumerate(plan.candidates[:limit])]
+
+
+def _row(index: int, p: Prediction, on_front: bool) -> list[str]:
+    d = p.deployment
+    assert p.latency is not None
+    assert p.throughput is not None
+    cost = per_mtok_output(p)
+    return [
+        f"{index + 1}{'*' if on_front else ''}",
+        f"{d.replicas}x {d.hardware}" if d.replicas > 1 else d.hardware,
+        f"{d.tensor_parallel}x{d.pipeline_parallel}" if d.pipeline_parallel > 1
+        else str(d.tensor_parallel),
+        "as is" if d.weight_quant == "checkpoint" else d.weight_quant,
+        d.kv_cache_dtype,
+        str(d.max_num_seqs),
+        str(d.max_num_batched_tokens),
+        show_duration(p.latency.ttft_s.mean),
+        show_duration(p.latency.tpot_s.mean),
+        show_count(p.throughput.output_tokens_per_s),
+        significant(cost) if math.isfinite(cost) else "-",
+        p.bound,
+        {True: "meets", False: "misses", None: ""}[p.meets_slo],
+    ]  # fmt: skip
+
+
+def sections(p: Prediction) -> list[tuple[str, Rows]]:
+    """Memory, KV cache and speed, each as name and value."""
+    found = []
+    if p.memory is not None:
+        found.append(("Memory of each device", _memory(p)))
+    if p.kv is not None:
+        found.append(("KV cache", _capacity(p)))
+    if p.latency is not None and p.throughput is not None:
+        found.append(("Under this load (predicted)", _speed(p)))
+    return found
+
+
+def devices(p: Prediction) -> str:
+    """What one replica runs on: "2 x L40S"."""
+    ranks = p.deployment.devices_per_replica
+    return f"{ranks} x {p.deployment.hardware}" if ranks > 1 else p.deployment.hardware
+
+
+def _memory(p: Prediction) -> Rows:
+    m = p.memory
+    assert m is not None
+    return [
+        ("usable", f"{show_bytes(m.usable_bytes)} of {show_bytes(m.total_bytes)}"),
+        ("weights", show_bytes(m.weights_bytes)),
+        ("activations", show_bytes(m.activation_bytes)),
+        ("graphs", show_bytes(m.graph_bytes)),
+        ("beside torch", show_bytes(m.non_torch_bytes)),
+        ("left for KV", show_bytes(m.available_kv_bytes)),
+    ]
+
+
+def _capacity(p: Prediction) -> Rows:
+    kv = p.kv
+    assert kv is not None
+    rows = [
+        ("tokens", f"{kv.kv_tokens:,} in {kv.num_blocks:,} blocks of {kv.block_size_tokens}"),
+        ("per token", show_bytes(kv.bytes_per_token)),
+    ]
+    if kv.state_bytes_per_request:
+        rows.append(("state per request", show_bytes(kv.state_bytes_per_request)))
+    rows += [
+        ("concurrency", f"{kv.max_concurrency:.2f} requests of {kv.max_model_len:,} tokens"),
+        ("longest alone", f"{kv.longest_request_tokens:,} tokens"),
+    ]
+    if len(kv.groups) > 1:
+        rows.append(("groups", ", ".join(_groups(p))))
+    return rows
+
+
+def _groups(p: Prediction) -> list[str]:
+    assert p.kv is not None
+    counts: dict[tuple[str, int], int] = {}
+    for g in p.kv.groups:
+        counts[g.kind, g.num_layers] = counts.get((g.kind, g.num_layers), 0) + 1
+    return [f"{n} x {layers} {kind} layers" for (kind, layers), n in counts.items()]
+
+
+def _speed(p: Prediction) -> Rows:
+    assert p.latency is not None
+    assert p.throughput is not None
+    t = p.throughput
+    rows = [
+        ("TTFT", f"{show_duration(p.latency.ttft_s.mean)} (mean)"),
+        ("TPOT", f"{show_duration(p.latency.tpot_s.mean)} (mean)"),
+        ("end to end", f"{show_duration(p.latency.e2e_s.mean)} (mean)"),
+        ("throughput", f"{show_count(t.output_tokens_per_s)} output tokens/s, "
+                       f"{show_count(t.total_tokens_per_s)} in all"),
+        ("highest rate", f"{significant(t.max_rate_rps or 0)} requests/s"),
+        ("limited by", f"{p.bound}, then {p.next_bound}"),
+    ]  # fmt: skip
+    if p.cost is not None:
+        c = p.cost
+        rows += [
+            ("cost", f"{show_usd(c.usd_per_mtok_output)} per million output tokens "
+                     f"({show_usd(c.usd_per_mtok_total)} of all tokens), "
+                     f"{show_usd(c.usd_per_hour)}/h"),
+            ("price", c.price_basis),
+        ]  # fmt: skip
+    return rows
+
+
+def plan_html(plan: Plan, limit: int = 15) -> str:
+    """A plan in a notebook: the ranked table and the closing sentence."""
+    return _html_table(plan_header(plan), plan_rows(plan, limit)) + _paragraph(plan.summary)
+
+
+def prediction_html(p: Prediction) -> str:
+    """A prediction in a notebook: its sections, or why it would not start."""
+    text = _paragraph(f"{p.model} on {devices(p)} with {p.deployment.engine}")
+    if not p.starts:
+        text += _paragraph(f"Would not start: {p.refusal}")
+    for title, rows in sections(p):
+        text += _html_table([title, ""], rows)
+    return text
+
+
+def _paragraph(text: str) -> str:
+    return f"<p>{escape(text)}</p>"
+
+
+def _html_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    head = "".join(f"<th>{escape(cell)}</th>" for cell in header)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
