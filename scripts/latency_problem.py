@@ -65,7 +65,7 @@ COEFFICIENTS = {
     "state_layer_s": Coefficient(10e-6, "extra kernels, per recurrent layer", "ce", 2),
     "expert_imbalance": Coefficient(1.2, "busiest expert-parallel rank over the mean", "", 3),
 }  # fmt: skip
-LATER_TOO = ("block_share",)  # most rows in this format are of experts and hybrids
+BLOCKS = "block_share"  # a format that some classes show with experts and hybrids only
 GROUPS = {"c": "by_class", "e": "by_engine", "p": "by_pair"}
 _FEWEST = {"by_class": 3, "by_engine": 3, "by_pair": 20}
 
@@ -230,9 +230,23 @@ def names_of(items: list[Item], stage: int, frozen: set[tuple[str, str]]) -> lis
                 for (kind, key), rows in sorted(count.items())
                 if kind == group
                 and rows >= _FEWEST[group]
-                and (new or (kind, key) not in frozen or coefficient in LATER_TOO)
+                and (new or (kind, key) not in frozen)
             ]
     return names
+
+
+def in_blocks(item: Item) -> bool:
+    """Whether a row's weights are fp8 with scales by blocks."""
+    stored = item.model.quantization
+    return "fp8" in stored.compute.values() and any(8 < bits < 8.1 for bits in stored.bits.values())
+
+
+def late_block_names(items: list[Item], stage: int, seen: set[str]) -> list[Name]:
+    """Classes whose first rows in that format come in the second stage."""
+    if stage == 1:
+        return []
+    late = {i.device_class for i in items if in_blocks(i)} - seen
+    return [Name(BLOCKS, "by_class", key) for key in sorted(late)]
 
 
 def start_entries() -> dict[str, Any]:
@@ -244,9 +258,10 @@ def fit_all(items: list[Item], steps: int) -> dict[str, Any]:
     """Dense rows first, so that experts and states cannot bend what dense models measure."""
     held = start_entries()
     frozen: set[tuple[str, str]] = set()
+    blocks: set[str] = set()
     for stage, archs in ((1, ("dense",)), (2, ("moe", "hybrid", "unknown"))):
         chosen = [i for i in items if i.case.arch in archs]
-        names = names_of(chosen, stage, frozen)
+        names = names_of(chosen, stage, frozen) + late_block_names(chosen, stage, blocks)
         print(f"stage {stage}: {len(chosen)} rows, {len(names)} numbers", file=sys.stderr)
         problem = Problem(chosen, names, held)
         theta = problem.fit(np.zeros(len(names)), steps)
@@ -255,5 +270,6 @@ def fit_all(items: list[Item], steps: int) -> dict[str, Any]:
             print(f"  {len(theta)} numbers left", file=sys.stderr)
             theta = problem.fit(theta, max(3, steps // 2))
         held = problem.entries(theta)
+        blocks |= {i.device_class for i in chosen if in_blocks(i)}
         frozen |= {pair for i in chosen for pair in i.keys().items()}
     return held

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from neoserve.catalog.models import find_model
 from neoserve.errors import AskError, CatalogMiss
 from neoserve.faces.ask import answer_plan, answer_predict, length_of, machine_of, schemes_of
-from neoserve.catalog.models import find_model
 from neoserve.schema.ask import PlanAsk, PredictAsk
 from neoserve.schema.engine import Deployment
 from neoserve.schema.workload import Workload
@@ -91,9 +91,7 @@ def test_a_dearer_price_of_the_users_replaces_the_bundled_one(tmp_path: Path) ->
     cheapest = machine_of("L4", ask("x")).price
     name = cheapest.region.split()[0]
     file = tmp_path / "dear.yaml"
-    file.write_text(
-        f"instances: [{{id: {name}, hardware: L4, prices: [{{usd_per_hour: 99}}]}}]"
-    )
+    file.write_text(f"instances: [{{id: {name}, hardware: L4, prices: [{{usd_per_hour: 99}}]}}]")
     left = machine_of("L4", ask("x", catalog=str(file))).price
     assert not left.region.startswith(f"{name} ")
     assert left.usd_per_hour >= cheapest.usd_per_hour
@@ -181,7 +179,7 @@ def test_a_rate_is_served_by_enough_copies(cli: Cli) -> None:
 
 
 def test_asks_that_have_no_answer() -> None:
-    with pytest.raises(CatalogMiss, match="nearest: .*H100-SXM-80GB"):
+    with pytest.raises(CatalogMiss, match=r"nearest: .*H100-SXM-80GB"):
         answer_predict(ask("H100-SXMM"))
     with pytest.raises(AskError, match="no hardware was given"):
         answer_plan(PlanAsk(model=MODEL, on=()))

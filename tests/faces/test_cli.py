@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from neoserve.faces.cli import COMMANDS, MAX_SENTENCE, main, one_line
 from neoserve.errors import AskError, EngineFailed, EvidenceBroken
+from neoserve.faces.cli import COMMANDS, MAX_SENTENCE, main, one_line
 
 from .conftest import Cli
 
@@ -108,11 +108,11 @@ def test_rates_and_costs_are_one_arithmetic(cli: Cli) -> None:
 def test_plan_document_has_the_promised_fields(cli: Cli) -> None:
     said = cli(*PLAN, "--json", "--slo", "tpot:mean<1s")
     found = said.document
-    deployment = set(
-        "hardware num_devices tensor_parallel pipeline_parallel expert_parallel weight_quant "
-        "kv_cache_dtype enforce_eager enable_prefix_caching max_num_seqs max_num_batched_tokens "
-        "replicas".split()
-    )
+    deployment = {
+        "hardware", "num_devices", "tensor_parallel", "pipeline_parallel", "expert_parallel",
+        "weight_quant", "kv_cache_dtype", "enforce_eager", "enable_prefix_caching",
+        "max_num_seqs", "max_num_batched_tokens", "replicas",
+    }  # fmt: skip
     assert (said.code, said.err) == (0, "")
     assert found["candidates"]
     for candidate in found["candidates"]:

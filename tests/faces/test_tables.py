@@ -12,7 +12,7 @@ from neoserve.faces.tables import WIDTH, pairs, shell, table, wrap
 
 from .conftest import Cli
 
-CELL = st.text(alphabet=st.characters(codec="ascii", categories=["L", "N", "P"]), max_size=60)
+CELL = st.text("abc/,.", min_size=1, max_size=60)
 
 
 def test_a_table_as_it_is_drawn() -> None:
@@ -37,9 +37,7 @@ def test_any_table_fits_and_keeps_every_character(drawn: tuple[list, list[bool]]
     lines = table(rows[0], rows[1:], right).splitlines()
     assert max(map(len, lines)) <= WIDTH
     rule = next(i for i, line in enumerate(lines) if line and set(line) == {"-"})
-    seen = sorted("".join(lines).replace(" ", ""))
-    for _ in lines[rule]:
-        seen.remove("-")
+    seen = sorted("".join(lines[:rule] + lines[rule + 1 :]).replace(" ", ""))
     assert seen == sorted("".join(c for row in rows for c in row).replace(" ", ""))
 
 
@@ -50,12 +48,15 @@ def test_paragraphs_fit(text: str) -> None:
         assert len(line) <= WIDTH
 
 
-@settings(max_examples=100, deadline=None)
-@given(st.lists(st.text(alphabet="ab-'\" $\\{}=", min_size=1, max_size=20), min_size=1, max_size=20))
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.text(alphabet="ab-'\" $\\{}=", min_size=1, max_size=20), min_size=1, max_size=20)
+)
 def test_a_folded_command_is_the_same_command(words: list[str]) -> None:
     folded = shell(shlex.join(words))
     assert shlex.split(folded.replace("\\\n", " ")) == words
-    assert all(len(line) <= WIDTH for line in folded.splitlines()) or max(map(len, words)) > 15
+    longest = max(len(shlex.quote(word)) for word in words)
+    assert max(map(len, folded.splitlines())) <= max(WIDTH, 2 * longest + 10)
 
 
 @pytest.mark.parametrize(

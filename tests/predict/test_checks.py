@@ -95,9 +95,7 @@ def test_attention_starts_exactly_where_every_rank_gets_whole_heads(
     heads = groups * kv_heads
     model = spec(LLAMA)
     (mixer,) = model.layers[0].mixers
-    layer = model.layers[0].replace(
-        mixers=(mixer.replace(num_heads=heads, num_kv_heads=kv_heads),)
-    )
+    layer = model.layers[0].replace(mixers=(mixer.replace(num_heads=heads, num_kv_heads=kv_heads),))
     starts = refused(model.replace(num_heads=heads, layers=(layer,)), tensor_parallel=tp) == ""
     # whole query heads, and each rank's KV heads are whole or one copied equally often
     copied = tp > kv_heads and tp % kv_heads == 0

@@ -64,9 +64,7 @@ def test_llama_8b_role_by_role() -> None:
         ("microsoft/phi-4", 14_659_507_200),
     ],
 )
-def test_16_bit_weights_are_two_bytes_a_published_parameter(
-    model_id: str, parameters: int
-) -> None:
+def test_16_bit_weights_are_two_bytes_a_published_parameter(model_id: str, parameters: int) -> None:
     assert total(spec(model_id)) == pytest.approx(2 * parameters, rel=1e-5)
 
 

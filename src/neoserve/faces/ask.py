@@ -61,7 +61,7 @@ def answer_plan(request: PlanAsk) -> Plan:
     if size > MAX_CANDIDATES:
         raise AskError(f"{size:,} candidates; at most {MAX_CANDIDATES:,}: narrow one of the lists")
     base = request.deployment.replace(max_model_len=length_of(request, found))
-    for deployment in grid.deployments(base, machines[0]):
+    for deployment in grid.each_value(base):
         check_deployment(deployment)
     slo = Slo.parse_text(request.slo) if request.slo else None
     return plan(

@@ -81,11 +81,14 @@ def shell(command: str) -> str:
     import shlex
 
     parts: list[str] = []  # a flag stays with its value
+    after_flag = False
     for word in map(shlex.quote, shlex.split(command)):
-        if parts and not word.startswith("-") and parts[-1].startswith("-"):
+        is_flag = word.startswith("-")
+        if after_flag and not is_flag:
             parts[-1] += f" {word}"
         else:
             parts.append(word)
+        after_flag = is_flag
     lines = parts[:1]
     for part in parts[1:]:
         if len(lines[-1]) + len(part) > WIDTH - 9:

@@ -7,7 +7,7 @@ whole hourly cost by that one count. They are not to be added up.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..errors import AskError
 from ..schema.hardware import Price
@@ -20,8 +20,7 @@ COST_DIVISOR = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Fleet:
+class Fleet(NamedTuple):
     """Copies of a deployment that carry a rate."""
 
     replicas: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..schema.coefficients import Coefficients
 from ..schema.hardware import HardwareSpec
@@ -15,8 +15,7 @@ _PLAIN = ("", "bf16", "fp16", "fp32")
 _VECTOR_INT8 = 4.0  # int8 over fp32 in vector units: llama.cpp leaves AMX tiles alone
 
 
-@dataclass(frozen=True, slots=True)
-class Path:
+class Path(NamedTuple):
     """How the products of one role run: at which rate, reading how many bits a weight."""
 
     flops_per_s: float

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
@@ -15,7 +16,9 @@ from ..schema.prediction import Plan, Prediction, Rejection, Throughput
 from ..schema.workload import Slo
 from ..units import show_duration, show_usd
 from .cost import fleet_for
-from .predictor import Ask, Memo, outcome, predict
+from .predictor import Ask, Memo, outcome, predict, usd_per_hour
+from .queueing import arrival_variability
+from .serve import max_rate_rps, meets_slo
 
 MAX_REJECTED = 200  # reasons kept; a plan of thousands repeats them
 
@@ -51,6 +54,12 @@ class Grid:
         ranks = self.tensor_parallel or powers_of_two(machine.num_devices)
         for values in itertools.product(ranks, *self.axes.values()):
             yield base.replace(**dict(zip(names, values, strict=True)))
+
+    def each_value(self, base: Deployment) -> Iterator[Deployment]:
+        """Every value of every axis once, the others as in `base`: enough to check them."""
+        for name, values in {"tensor_parallel": self.tensor_parallel or (1,), **self.axes}.items():
+            for value in values:
+                yield base.replace(**{name: value})
 
     def size(self, machines: Sequence[Machine], num_schemes: int) -> int:
         """How many candidates there are."""
@@ -98,15 +107,15 @@ def plan(
     for machine, (scheme, model) in itertools.product(machines, models):
         for deployment in grid.deployments(base.replace(weight_quant=scheme), machine):
             count += 1
-            found = _candidate(ask_of(model, machine, deployment), rate_rps, memo)
+            explain = len(rejected) < MAX_REJECTED
+            found = _candidate(ask_of(model, machine, deployment), rate_rps, memo, explain)
             if isinstance(found, Candidate):
                 fitting.append(found)
-            elif len(rejected) < MAX_REJECTED:
+            elif explain:
                 rejected.append(found)
     fitting.sort(key=rank_key)
     front = pareto(fitting)
-    last = max((i for i, c in enumerate(fitting) if id(c) in front), default=0)
-    kept = fitting[: max(keep, last + 1)]
+    kept = [c for i, c in enumerate(fitting) if i < max(keep, 1) or id(c) in front]
     answers = [_told(c, memo) for c in kept]
     answers = [a.replace(command=command_of(a)) for a in answers]
     # what meets the SLO ranks first, so the first one is the best or nothing is
@@ -122,26 +131,27 @@ def plan(
     )
 
 
-def _candidate(ask: Ask, rate_rps: float, memo: Memo) -> Candidate | Rejection:
+def _candidate(ask: Ask, rate_rps: float, memo: Memo, explain: bool) -> Candidate | Rejection:
     """The figures of one combination, or why it would not start."""
-    found = outcome(ask, memo)
-    if found.served is None:
+    found = outcome(ask, memo, explain)
+    if found.run is None:
         return Rejection(deployment=found.deployment, reason=found.refusal)
-    machines = 1
+    deployment, run, machines = found.deployment, found.run, 1
     if rate_rps:
-        highest = found.served.max_rate_rps * found.deployment.replicas
+        highest = memo.get(
+            ("max rate", id(run.server)),
+            lambda: max_rate_rps(run.server, ask.slo, arrival_variability(run.workload)),
+        )
         if highest <= 0.0:
-            return Candidate(ask, False, float("inf"), found.served.tpot_s)
-        machines = fleet_for(rate_rps, highest, 0.0).replicas
+            return Candidate(ask, False, math.inf, run.point.tpot_s)
+        machines = fleet_for(rate_rps, highest * deployment.replicas, 0.0).replicas
         ask = replace(ask, workload=ask.workload.replace(rate_rps=rate_rps / machines))
-        found = outcome(ask, memo)
-        assert found.served is not None
-    tokens_per_s = found.served.output_tokens_per_s * found.deployment.replicas
-    devices = found.deployment.devices_per_replica * found.deployment.replicas
-    paid = devices if found.usd_per_hour is None else found.usd_per_hour / 3600
-    return Candidate(
-        ask, found.served.meets_slo, paid / tokens_per_s * 1e6, found.served.tpot_s, machines
-    )
+        run = outcome(ask, memo).run or run
+    tokens_per_s = run.point.rate_rps * run.workload.output_tokens * deployment.replicas
+    usd = usd_per_hour(ask, deployment)
+    paid = deployment.devices_per_replica * deployment.replicas if usd is None else usd / 3600
+    meets = meets_slo(run.server, run.point, ask.slo)
+    return Candidate(ask, meets, paid / tokens_per_s * 1e6, run.point.tpot_s, machines)
 
 
 def _told(candidate: Candidate, memo: Memo) -> Prediction:

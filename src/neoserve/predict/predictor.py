@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from msgspec import Struct
 
@@ -31,7 +31,8 @@ from .cost import COST_DIVISOR, cost_of, hourly_usd, price_basis
 from .kv import Layout, blocks_per_request, capacity, in_flight_tokens, layout, num_blocks
 from .memory import Footprint, budget, footprint, resolved
 from .pools import llama_cpp_bytes, llama_cpp_cells, sglang_capacity, trtllm_capacity
-from .serve import Server, Serving, serve, server_of
+from .serve import Point, Server, Serving, operating_point, report, server_of
+from .server import limits_of
 from .step import Shape, StepModel, shape_of
 
 _T = TypeVar("_T")
@@ -74,30 +75,36 @@ class Fit(Struct, frozen=True):
     pool: KvCapacity | None = None  # engines without block groups compute it on the way
 
 
-class Outcome(Struct, frozen=True):
-    """What ranking needs. `served` is None where the engine would not start."""
+class Run(NamedTuple):
+    """One replica at its operating point, under its share of the load."""
+
+    server: Server
+    workload: Workload
+    point: Point
+
+
+class Outcome(NamedTuple):
+    """What ranking needs. `run` is None where the engine would not start."""
 
     deployment: Deployment
     fit: Fit | None
-    served: Serving | None
+    run: Run | None
     refusal: str
-    usd_per_hour: float | None
 
 
-def outcome(ask: Ask, memo: Memo) -> Outcome:
-    """Whether it starts, how it serves, what it costs an hour."""
+def outcome(ask: Ask, memo: Memo, explain: bool = True) -> Outcome:
+    """Whether it starts and how it serves. Without `explain` a shortage is not put in figures."""
     hardware = ask.machine.hardware
     deployment = resolved(ask.deployment, ask.model, hardware, ask.profile)
     deployment = deployment.replace(num_devices=ask.machine.num_devices, hardware=ask.machine.id,
                                     replicas=replicas_of(ask))  # fmt: skip
     refusal = impossible(ask, deployment, memo)
     if refusal:
-        return Outcome(deployment, None, None, refusal, None)
-    fit = _fit(ask, deployment, memo)
+        return Outcome(deployment, None, None, refusal)
+    fit = _fit(ask, deployment, memo, explain)
     if fit.refusal:
-        return Outcome(deployment, fit, None, fit.refusal, None)
-    served = _served(ask, deployment, fit.slots, memo)
-    return Outcome(deployment, fit, served, "", usd_per_hour(ask, deployment))
+        return Outcome(deployment, fit, None, fit.refusal)
+    return Outcome(deployment, fit, _run(ask, deployment, fit.slots, memo), "")
 
 
 def predict(ask: Ask, memo: Memo | None = None) -> Prediction:
@@ -108,11 +115,11 @@ def predict(ask: Ask, memo: Memo | None = None) -> Prediction:
     if found.fit is not None:
         memory = min(found.fit.memories, key=lambda m: m.available_kv_bytes)
         kv = found.fit.pool or _capacity(ask, found.deployment, found.fit, memo)
-    if found.served is None:
+    if found.run is None:
         return _refused(ask, found, memory, kv)
     assert memory is not None
     assert kv is not None
-    return _answer(ask, found, memory, kv, found.served, memo)
+    return _answer(ask, found, memory, kv, report(*found.run, ask.slo), memo)
 
 
 def impossible(ask: Ask, deployment: Deployment, memo: Memo) -> str:
@@ -162,7 +169,7 @@ def _budgets(ask: Ask, deployment: Deployment, memo: Memo) -> tuple[Memory, ...]
     return tuple(m.replace(available_kv_bytes=ask.available_kv_bytes) for m in memories)
 
 
-def _fit(ask: Ask, deployment: Deployment, memo: Memo) -> Fit:
+def _fit(ask: Ask, deployment: Deployment, memo: Memo, explain: bool) -> Fit:
     memories = _budgets(ask, deployment, memo)
     refusal = _too_big(memories) if ask.available_kv_bytes is None else ""
     if ask.profile.rule != "vllm":
@@ -170,7 +177,7 @@ def _fit(ask: Ask, deployment: Deployment, memo: Memo) -> Fit:
     plan = _layout(ask, deployment, memo)
     blocks = num_blocks(plan, _available(memories))
     if not refusal:
-        refusal = _shortage(ask, deployment, plan, blocks, memories)
+        refusal = _shortage(ask, deployment, plan, blocks, memories, explain)
     return Fit(memories, _kv_slots(ask, deployment, plan, blocks), refusal)
 
 
@@ -179,14 +186,21 @@ def _available(memories: Sequence[Memory]) -> list[int]:
 
 
 def _shortage(
-    ask: Ask, deployment: Deployment, plan: Layout, blocks: int, memories: Sequence[Memory]
+    ask: Ask,
+    deployment: Deployment,
+    plan: Layout,
+    blocks: int,
+    memories: Sequence[Memory],
+    explain: bool,
 ) -> str:
-    """The engine's checks of the KV cache; the sentence is made only where one fails."""
+    """The engine's checks of the KV cache; the figures are worked out only where one fails."""
     need = blocks_per_request(
         plan, deployment, deployment.max_model_len or 0,
         in_flight_tokens(deployment, ask.profile, deployment.max_num_batched_tokens or 0),
     )  # fmt: skip
     if need > blocks - int(ask.profile.null_block) and plan.groups:
+        if not explain:
+            return "too little memory is left for the KV cache of one request"
         fit = Fit(tuple(memories), 0.0)
         return capacity(
             plan, ask.model, deployment, ask.profile, _available(fit.memories),
@@ -274,7 +288,7 @@ def _llama_cpp(ask: Ask, deployment: Deployment, available: int) -> tuple[KvCapa
     return kv, shortage, float(slots)
 
 
-def _served(ask: Ask, deployment: Deployment, slots: float, memo: Memo) -> Serving:
+def _run(ask: Ask, deployment: Deployment, slots: float, memo: Memo) -> Run:
     """The operating point of one replica, which sees its share of the load."""
     d, copies, workload = deployment, deployment.replicas, ask.workload
     if copies > 1:
@@ -286,16 +300,33 @@ def _served(ask: Ask, deployment: Deployment, slots: float, memo: Memo) -> Servi
         "step", ask.machine.id, id(ask.model), d.tensor_parallel, d.pipeline_parallel,
         d.expert_parallel, d.kv_cache_dtype, d.enforce_eager,
     )  # fmt: skip
-    shape: Shape = memo.get(("shape", id(ask.model)), lambda: shape_of(ask.model))
-    step = memo.get(
-        step_key,
-        lambda: StepModel(ask.model, ask.machine.hardware, d, ask.coefficients, shape),
-    )
     context = workload.prompt_tokens + workload.output_tokens / 2
     kv_tokens = None if math.isinf(slots) else slots * context
-    server: Server = server_of(step, ask.machine.hardware, d, ask.coefficients, workload, kv_tokens)
-    key = (*step_key, server.limits, server.new_tokens, workload.rate_rps, workload.concurrency)
-    return memo.get(key, lambda: serve(server, workload, ask.slo))
+    limits = limits_of(d, ask.machine.hardware, context, kv_tokens)
+    caching = d.enable_prefix_caching and workload.prefix_hit_share > 0
+    load = (caching, workload.rate_rps, workload.concurrency)
+    server = memo.get(
+        ("server", *step_key, limits, *load),
+        lambda: server_of(
+            _step(ask, d, step_key, memo), ask.machine.hardware, d, ask.coefficients, workload,
+            kv_tokens,
+        ),
+    )  # fmt: skip
+    if workload.arrival == "closed":  # slots beyond the requests in flight change nothing
+        limits = limits._replace(slots=min(limits.slots, float(workload.concurrency)))
+    point = memo.get(
+        ("point", *step_key, limits, *load),
+        lambda: operating_point(server, workload),
+    )
+    return Run(server, workload, point)
+
+
+def _step(ask: Ask, deployment: Deployment, key: Hashable, memo: Memo) -> StepModel:
+    shape: Shape = memo.get(("shape", id(ask.model)), lambda: shape_of(ask.model))
+    return memo.get(
+        key,
+        lambda: StepModel(ask.model, ask.machine.hardware, deployment, ask.coefficients, shape),
+    )
 
 
 def replicas_of(ask: Ask) -> int:
@@ -352,12 +383,12 @@ def _mean(seconds: float) -> Percentiles:
 
 
 def _cost(ask: Ask, found: Outcome, served: Serving) -> Cost | None:
-    price = ask.machine.price
-    if price is None or found.usd_per_hour is None or served.output_tokens_per_s <= 0:
+    price, usd = ask.machine.price, usd_per_hour(ask, found.deployment)
+    if price is None or usd is None or served.output_tokens_per_s <= 0:
         return None
     copies = found.deployment.replicas
     return cost_of(
-        found.usd_per_hour, price_basis(price), served.output_tokens_per_s * copies,
+        usd, price_basis(price), served.output_tokens_per_s * copies,
         served.request_rate_rps * ask.workload.prompt_tokens * copies, ask.utilization_share,
     )  # fmt: skip
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..schema.prediction import Part
@@ -33,14 +32,16 @@ from .server import (
     tpot_of,
 )
 
-__all__ = ["Server", "Serving", "closed", "max_rate_rps", "open_loop", "serve", "server_of"]
+__all__ = [
+    "Point", "Server", "Serving", "closed", "max_rate_rps", "meets_slo", "open_loop",
+    "operating_point", "report", "serve", "server_of",
+]  # fmt: skip
 
 SEARCH_STEPS = 12  # of the highest rate: to (slots / 0.001) ** 2**-12, below a percent
 JUDGED_BY_MEAN = "percentile targets are judged by the mean: this version predicts no tails"
 
 
-@dataclass(frozen=True, slots=True)
-class Serving:
+class Serving(NamedTuple):
     """Means of one replica at one operating point."""
 
     ttft_s: float
@@ -65,11 +66,14 @@ class Serving:
 
 def serve(server: Server, workload: Workload, slo: Slo | None = None) -> Serving:
     """Means under the workload's arrivals; `replicas` is the caller's division of the load."""
+    return report(server, workload, operating_point(server, workload), slo)
+
+
+def operating_point(server: Server, workload: Workload) -> Point:
+    """Where the workload's arrivals bring the replica."""
     if workload.arrival == "closed":
-        point = closed(server, float(workload.concurrency))
-    else:
-        point = open_loop(server, workload.rate_rps, arrival_variability(workload))
-    return _report(server, workload, point, slo)
+        return closed(server, float(workload.concurrency))
+    return open_loop(server, workload.rate_rps, arrival_variability(workload))
 
 
 class Point(NamedTuple):
@@ -89,7 +93,7 @@ def closed(server: Server, concurrency: float) -> Point:
     running = min(concurrency, server.limits.slots)
 
     def excess(decodes: float) -> float:
-        point = _closed_point(server, decodes, running, server.costs_near)
+        point = _closed_point(server, decodes, running, lambda d: server.costs_near(d, running))
         return decodes + point.rate_rps * point.ttft_s - running
 
     decodes = 0.0
@@ -209,6 +213,12 @@ def latency_targets(slo: Slo | None) -> tuple[tuple[str, float], ...]:
     return tuple((t.metric, t.limit) for t in slo.targets if t.metric != "quality")
 
 
+def meets_slo(server: Server, point: Point, slo: Slo | None) -> bool | None:
+    """Whether the means hold the SLO's times; None without any."""
+    targets = latency_targets(slo)
+    return meets_targets(server, point, targets) if targets else None
+
+
 def meets_targets(server: Server, point: Point, targets: tuple[tuple[str, float], ...]) -> bool:
     """Whether the means hold all limits."""
     for metric, limit in targets:
@@ -220,9 +230,9 @@ def meets_targets(server: Server, point: Point, targets: tuple[tuple[str, float]
     return True
 
 
-def _report(server: Server, workload: Workload, point: Point, slo: Slo | None) -> Serving:
+def report(server: Server, workload: Workload, point: Point, slo: Slo | None) -> Serving:
+    """Everything that is told about an operating point."""
     highest = saturation_rps(server)
-    targets = latency_targets(slo)
     bound, next_bound = bounds(server, point)
     rate = point.rate_rps
     notes = list(server.step.notes)
@@ -243,7 +253,7 @@ def _report(server: Server, workload: Workload, point: Point, slo: Slo | None) -
         saturation_rps=highest,
         max_rate_rps=max_rate_rps(server, slo, arrival_variability(workload)),
         saturated=point.saturated,
-        meets_slo=meets_targets(server, point, targets) if targets else None,
+        meets_slo=meets_slo(server, point, slo),
         bound=bound,
         next_bound=next_bound,
         decode_parts=server.step.parts(0.0, 0.0, max(point.decodes, 1.0), context),

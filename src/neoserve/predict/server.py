@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ..schema.coefficients import Coefficients
@@ -14,8 +13,7 @@ from .memory import default_batch
 from .step import StepModel
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(NamedTuple):
     """What the scheduler lets into one step and into the running set."""
 
     chunk_tokens: float  # max_num_batched_tokens
@@ -31,39 +29,40 @@ class Costs(NamedTuple):
     prefill_s: float  # that it lasts for the request itself
 
 
-@dataclass(frozen=True, slots=True)
 class Server:
     """One replica serving requests of one length."""
 
-    step: StepModel
-    coefficients: Coefficients
-    limits: Limits
-    new_tokens: float  # prompt tokens that are not in the prefix cache
-    cached_tokens: float
-    output_tokens: float
-    pipeline: int = 1
-    decode_tokens: float = field(init=False)  # after the first, which prefill yields
-    mean_context_tokens: float = field(init=False)  # of a decoding request, over its life
-    known: dict[float, Costs] = field(default_factory=dict, compare=False)  # of `costs`
-
-    def __post_init__(self) -> None:
-        context = self.cached_tokens + self.new_tokens + self.output_tokens / 2
-        object.__setattr__(self, "decode_tokens", max(self.output_tokens - 1.0, 0.0))
-        object.__setattr__(self, "mean_context_tokens", context)
+    def __init__(
+        self,
+        step: StepModel,
+        coefficients: Coefficients,
+        limits: Limits,
+        new_tokens: float,  # prompt tokens that are not in the prefix cache
+        cached_tokens: float,
+        output_tokens: float,
+        pipeline: int = 1,
+    ) -> None:
+        self.step, self.coefficients, self.limits = step, coefficients, limits
+        self.new_tokens, self.cached_tokens = new_tokens, cached_tokens
+        self.output_tokens, self.pipeline = output_tokens, pipeline
+        self.decode_tokens = max(output_tokens - 1.0, 0.0)  # after the first, which prefill yields
+        # of a decoding request, over its life
+        self.mean_context_tokens = cached_tokens + new_tokens + output_tokens / 2
+        self._known: dict[float, Costs] = {}
 
     def costs(self, decodes: float) -> Costs:
         """A step of `decodes` requests, and one more prompt beside all but one of them."""
-        found = self.known.get(decodes)
+        found = self._known.get(decodes)
         if found is None:
-            found = self.known[decodes] = self._costs(decodes)
+            found = self._known[decodes] = self._costs(decodes)
         return found
 
-    def costs_near(self, decodes: float) -> Costs:
-        """`costs` between powers of four: what a search asks for again and again."""
+    def costs_near(self, decodes: float, most: float | None = None) -> Costs:
+        """`costs` between powers of four: what a search up to `most` asks for again and again."""
         if decodes <= 1.0:
             return self.costs(1.0)
         low = 4.0 ** math.floor(math.log2(decodes) / 2.0)
-        high = min(4.0 * low, max(self.limits.slots, decodes))
+        high = min(4.0 * low, max(most or self.limits.slots, decodes))
         if decodes in (low, high):
             return self.costs(decodes)
         a, b, share = self.costs(low), self.costs(high), (decodes - low) / (high - low)
@@ -173,8 +172,7 @@ def saturation_rps(server: Server) -> float:
     return rate_of(server, server.costs(slots), slots)
 
 
-@dataclass(frozen=True, slots=True)
-class Static:
+class Static(NamedTuple):
     """A batch whose requests all start together."""
 
     prefill_s: float  # until the last prompt is through

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..schema.model import Mixer, ModelSpec
 
 ROLES = ("attention", "mlp", "experts", "shared_experts", "lm_head")
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(NamedTuple):
     """What the step time needs of a model's layers, summed once for all deployments."""
 
     params: dict[str, int]  # by role
