@@ -196,11 +196,18 @@ def test_without_prices_device_seconds_rank() -> None:
 
 def test_few_are_kept_but_never_less_than_the_pareto_set() -> None:
     full = planned()
-    short = answer_plan(PlanAsk(model=LLAMA, on=("L4", "L40S", "H100-SXM"), online=False, keep=1))
-    assert short.num_candidates == full.num_candidates
-    assert len(short.candidates) == max(full.pareto) + 1
-    assert short.candidates == full.candidates[: len(short.candidates)]
-    assert short.pareto == full.pareto
+    ranked = list(full.candidates)
+    for keep in (1, 5, 20):
+        short = answer_plan(
+            PlanAsk(model=LLAMA, on=("L4", "L40S", "H100-SXM"), online=False, keep=keep)
+        )
+        assert short.num_candidates == full.num_candidates
+        assert short.candidates[:keep] == full.candidates[:keep]
+        # the others follow in the same order
+        places = [ranked.index(c) for c in short.candidates]
+        assert places == sorted(set(places))
+        front = [short.candidates[i] for i in short.pareto]
+        assert front == [full.candidates[i] for i in full.pareto]
 
 
 @pytest.mark.parametrize("made", [PLANS[1], PLANS[5]])
@@ -255,6 +262,21 @@ def test_reasons_are_kept_up_to_a_limit() -> None:
     many = planned(SEVENTY, on=("g6.2xlarge",), max_num_seqs=tuple(range(1, 101)))
     assert many.num_candidates == 600
     assert len(many.rejected) == MAX_REJECTED == 200
+
+
+def test_what_starts_is_found_behind_any_number_of_reasons() -> None:
+    # 131,072 tokens of 131,072 B need 16 GiB: an L4 has less beside the weights, an H100 more
+    numbers = tuple(range(1, 251))
+    answer = planned(
+        on=("L4", "H100-SXM"), deployment=Deployment(max_model_len=131072), tensor_parallel=(1,),
+        weight_quant=("checkpoint",), kv_cache_dtype=("auto",), max_num_seqs=numbers,
+    )  # fmt: skip
+    assert len(answer.rejected) == MAX_REJECTED
+    assert {r.deployment.hardware for r in answer.rejected} == {"L4"}
+    assert all("131,072 tokens needs 16.0 GiB of KV cache" in r.reason for r in answer.rejected)
+    started = [c.deployment for c in answer.candidates]
+    assert {d.hardware for d in started} == {"H100-SXM-80GB"}
+    assert sorted(d.max_num_seqs or 0 for d in started) == list(numbers)
 
 
 def test_an_empty_plan_says_that_nothing_was_asked() -> None:

@@ -8,9 +8,9 @@ from typing import Any
 from ..errors import AskError, CatalogMiss
 from ..schema.model import Ffn, Layer, Mixer, ModelSpec
 from .checkpoint import checkpoint_scheme
-from .families import FAMILIES, VLLM_UNTIL, Family
+from .families import FAMILIES, TEXT_CLASSES, TEXT_DEFAULTS, VLLM_UNTIL, Family
 from .ffn import layer_ffn
-from .fields import LENGTHS, Config
+from .fields import LENGTHS, TEXT_PARTS, Config
 from .files import nearest
 from .layer_kinds import block_symbols, layer_kinds
 from .mixers import layer_mixers
@@ -35,7 +35,11 @@ def read_config(raw: Mapping[str, Any], name: str) -> ModelSpec:
 def _read(raw: Mapping[str, Any], name: str) -> ModelSpec:
     architecture = architecture_of(raw, name)
     family = FAMILIES[architecture]
-    config = Config(raw, name, family.defaults)
+    defaults = family.defaults
+    if family.wraps:
+        text = _text_class(raw, name)
+        family, defaults = FAMILIES[text], {**TEXT_DEFAULTS.get(text, {}), **FAMILIES[text].defaults}
+    config = Config(raw, name, defaults)
     num_layers = len(block_symbols(config)) or config.positive("num_layers")
     if num_layers > MAX_LAYERS:
         raise AskError(f"{name}: {num_layers} layers; expected at most {MAX_LAYERS}")
@@ -60,7 +64,7 @@ def _read(raw: Mapping[str, Any], name: str) -> ModelSpec:
         embedding_params=embedding,
         lm_head_params=head,
         final_params=final,
-        vision_params=_vision_params(raw),
+        vision_params=_tower_params(raw),
         quantization=quantization,
         kv_cache_dtype=kv_dtype,
         fixed_kv_dtype=family.fixed_kv_dtype,
@@ -84,6 +88,19 @@ def architecture_of(raw: Mapping[str, Any], name: str) -> str:
         "architecture", str(listed[0]), near,
         "NeoServe does not guess its layers; `neoserve catalog architectures` lists those it knows",
     )  # fmt: skip
+
+
+def _text_class(raw: Mapping[str, Any], name: str) -> str:
+    """The class that vLLM builds for the text part: the one it names, else its model_type's."""
+    text = next((raw[key] for key in TEXT_PARTS if isinstance(raw.get(key), Mapping)), {})
+    named = text.get("architectures")
+    for architecture in named if isinstance(named, list) else ():
+        if architecture in FAMILIES:
+            return str(architecture)
+    kind = str(text.get("model_type"))
+    if kind not in TEXT_CLASSES:
+        raise AskError(f"{name}: config.json names no known text model inside: {kind!r}")
+    return TEXT_CLASSES[kind]
 
 
 def dtype_of(raw: Mapping[str, Any], name: str) -> str:
@@ -122,20 +139,37 @@ def max_position(config: Config) -> int:
 def _layers(config: Config, family: Family, kinds: list[str]) -> tuple[Layer, ...]:
     """One object for each distinct layer, so that later passes can tell repeats by identity."""
     symbols = block_symbols(config)
+    # HRM: two stacks of layers that run again and again, each time with caches of their own
+    stored = 2 * config.number("num_layers_per_stack", 0)
     norm = family.norms_per_layer * config.positive("hidden_size")
     if family.all_bias:
         norm *= 2
+    norm += _hyperconnections(config)
     made: dict[Layer, Layer] = {}
     layers = []
     for i, kind in enumerate(kinds):
         symbol = symbols[i] if symbols else ""
         layer = Layer(
-            mixers=layer_mixers(config, family, kind, i),
-            ffn=_ffn_of(config, family, i, symbol, kind),
+            mixers=layer_mixers(config.at_layer(i), family, kind, i),
+            ffn=_ffn_of(config.at_layer(i), family, i, symbol, kind),
             norm_params=norm,
         )
+        if stored and i >= stored:
+            layer = _without_weights(layer)
         layers.append(made.setdefault(layer, layer))
     return tuple(layers)
+
+
+def _without_weights(layer: Layer) -> Layer:
+    mixers = tuple(m.replace(params=0, other_params=0) for m in layer.mixers)
+    return Layer(mixers=mixers)
+
+
+def _hyperconnections(config: Config) -> int:
+    """Qwen4: before mixer and feed-forward, several residual streams are mixed at low rank."""
+    streams, rank = config.number("hc_count", 0), config.number("hc_lowrank", 0)
+    width = streams * config.positive("hidden_size")
+    return 2 * width * (2 * rank + streams + 1) if rank else 0
 
 
 def _ffn_of(config: Config, family: Family, layer: int, symbol: str, kind: str) -> Ffn:
@@ -161,7 +195,7 @@ def _vllm_refusal(config: Config, num_layers: int) -> str:
     """What vLLM's model classes refuse in a config that other engines take."""
     first_window = config.get("max_window_layers")
     windowed = config.get("use_sliding_window") and not config.get("layer_types")
-    if windowed and first_window is not None and int(first_window) < num_layers:
+    if windowed and first_window is not None and 0 < int(first_window) < num_layers:
         return f"vLLM has no sliding window for layers {first_window} to {num_layers} only"
     return ""
 
@@ -183,10 +217,20 @@ def _ends(config: Config, family: Family) -> tuple[int, int, int]:
         layers = config.positive("num_layers")
         rows = int(config.get("vocab_size_per_layer_input") or vocab)
         final += rows * per_layer * layers + hidden * per_layer * layers
+    final += _ngram_params(config, hidden, vocab)
     head = 0 if tied else vocab * hidden
     if family.head_bias:
         final += vocab
     return vocab * width, head, final
+
+
+def _ngram_params(config: Config, hidden: int, vocab: int) -> int:
+    """LongCat: hashed tables of token n-grams, and a projection from each to the hidden size."""
+    rows = config.number("ngram_vocab_size_ratio", 0) * vocab
+    if not rows:
+        return 0
+    tables = config.positive("emb_split_num") * (config.positive("emb_neighbor_num") - 1)
+    return tables * (rows + tables + hidden) * (hidden // tables)
 
 
 def _draft_layers(config: Config, family: Family, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
@@ -240,15 +284,25 @@ def family_name(layers: tuple[Layer, ...]) -> str:
     return "moe" if moe else "dense"
 
 
-def _vision_params(raw: Mapping[str, Any]) -> int:
-    """Encoder weights from its own sizes: a plain ViT of the stated width and depth."""
-    vision = raw.get("vision_config")
-    if not isinstance(vision, Mapping):
+def _tower_params(raw: Mapping[str, Any]) -> int:
+    """Encoder weights from their own sizes: plain transformers of the stated width and depth."""
+    part = raw.get("thinker_config")
+    outer = part if isinstance(part, Mapping) else raw
+    return sum(_encoder(outer.get(key)) for key in ("vision_config", "audio_config"))
+
+
+def _encoder(tower: Any) -> int:
+    if not isinstance(tower, Mapping):
         return 0
-    width = vision.get("hidden_size") or vision.get("embed_dim") or vision.get("width")
-    depth = vision.get("num_hidden_layers") or vision.get("depth") or vision.get("layers")
-    if not isinstance(width, int) or not isinstance(depth, int):
+    width = _first(tower, "embed_dim", "hidden_size", "width", "d_model")
+    depth = _first(tower, "num_hidden_layers", "depth", "layers", "encoder_layers")
+    if not width or not depth:
         return 0
-    inner = vision.get("intermediate_size") or 4 * width
-    matrices = 3 if vision.get("hidden_act") in ("silu", "quick_silu") else 2
-    return int(depth * (4 * width * width + matrices * width * inner))
+    inner = _first(tower, "intermediate_size", "encoder_ffn_dim") or 4 * width
+    matrices = 3 if tower.get("hidden_act") in ("silu", "quick_silu") else 2
+    return depth * (4 * width * width + matrices * width * inner)
+
+
+def _first(values: Mapping[str, Any], *names: str) -> int:
+    """The first of these that is a whole number; 0 where none is."""
+    return next((values[n] for n in names if isinstance(values.get(n), int)), 0)

@@ -6,14 +6,13 @@ family. A class or family with few rows has a factor near one: it falls back to 
 
 from __future__ import annotations
 
-import json
 import re
 from functools import lru_cache
-from importlib.resources import files
 from typing import Any
 
 from ..schema.coefficients import Coefficients
 from ..schema.hardware import HardwareSpec
+from .files import bundled
 
 _BY_CAPABILITY = {
     "7.0": "nvidia-volta", "8.0": "nvidia-ampere", "9.0": "nvidia-hopper",
@@ -62,11 +61,9 @@ def coefficients_for(hardware: HardwareSpec, engine: str, version: str = "") -> 
     return _resolved(device_class(hardware), engine_family(engine, version))
 
 
-@lru_cache(maxsize=1)
 def table() -> dict[str, Any]:
     """The whole of coefficients.json: values with meaning, evidence, spread and date."""
-    text = files(__package__).joinpath("data/coefficients.json").read_text("utf-8")
-    return dict(json.loads(text))
+    return dict(bundled("coefficients"))
 
 
 @lru_cache(maxsize=256)

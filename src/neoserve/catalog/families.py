@@ -18,7 +18,7 @@ class Family(Document, frozen=True):
     gated: bool = True  # gate, up and down; else up and down
     linear_kind: Literal["", "mamba1", "mamba2", "gated-delta", "kda", "linear", "short-conv"] = ""
     every_layer_both: bool = False  # attention and state side by side in each layer (Falcon-H1)
-    window: Literal["auto", "none", "even", "odd", "every", "pattern"] = "auto"
+    window: Literal["auto", "none", "even", "odd", "every", "pattern", "uniform"] = "auto"
     window_period: int = 0  # with "pattern": each n-th layer is full attention
     defaults: dict[str, Any] = {}  # the config class's defaults that real checkpoints omit
     qkv_bias: bool = False
@@ -34,12 +34,16 @@ class Family(Document, frozen=True):
     head_bias: bool = False
     mixer_first: bool = True  # order in which a hybrid layer registers attention and state
     expanded_latent: bool = False  # latent attention that caches keys and values of every head
+    sparse_when_typed: bool = False  # an indexer only where layer_types says sparse (HY-V4)
+    wraps: bool = False  # vLLM builds the class that the text part of the config names
     looped: bool = False  # layers run twice, the second time over a window of their own
     note: str = ""
 
 
 _LLAMA = Family()
-_QWEN2 = Family(qkv_bias=True)
+_QWEN2 = Family(qkv_bias=True, window="uniform")
+_QWEN3 = Family(qk_norm="head", window="uniform")
+_WRAPPER = Family(wraps=True)
 _GPT = Family(gated=False, all_bias=True)
 _GEMMA = Family(tied=True)
 
@@ -62,6 +66,18 @@ _QWEN35 = Family(
     linear_kind="gated-delta", qk_norm="head", query_gate=True,
     defaults={"full_attention_interval": 4},
 )  # fmt: skip
+# Hyperconnections hold the norms.
+_QWEN4 = Family(linear_kind="gated-delta", qk_norm="head", query_gate=True, norms_per_layer=0)
+
+# transformers' defaults, where checkpoints state what differs.
+_SOLAR_OPEN = {
+    "head_dim": 128, "moe_intermediate_size": 1280, "n_routed_experts": 128,
+    "n_shared_experts": 1, "num_experts_per_tok": 8,
+}  # fmt: skip
+_YOUTU = {
+    "kv_lora_rank": 512, "q_lora_rank": 1536, "qk_rope_head_dim": 64, "qk_nope_head_dim": 128,
+    "v_head_dim": 128,
+}  # fmt: skip
 
 FAMILIES: dict[str, Family] = {
     # dense
@@ -82,6 +98,7 @@ FAMILIES: dict[str, Family] = {
     ),
     "CwmForCausalLM": _LLAMA,
     "DeciLMForCausalLM": _LLAMA,
+    "DogeForCausalLM": Family(qk_norm="head", norms_per_layer=4),
     "Ernie4_5ForCausalLM": Family(tied=True),
     "Ernie4_5_ForCausalLM": Family(tied=True),
     "ExaoneForCausalLM": _LLAMA,
@@ -126,6 +143,7 @@ FAMILIES: dict[str, Family] = {
     "CodeGenForCausalLM": Family(gated=False, norms_per_layer=1, head_bias=True),
     "GraniteForCausalLM": Family(tied=True),
     "GraniteSWAForCausalLM": Family(tied=True),
+    "HrmTextForCausalLM": Family(norms_per_layer=0, query_gate=True),
     "HunYuanDenseV1ForCausalLM": Family(qk_norm="head", tied=True),
     "HyperCLOVAXForCausalLM": _LLAMA,
     "InternLMForCausalLM": Family(qkv_bias=True),
@@ -141,6 +159,7 @@ FAMILIES: dict[str, Family] = {
     "MistralForCausalLM": _LLAMA,
     "Ministral3ForCausalLM": _LLAMA,
     "Mistral3ForConditionalGeneration": _LLAMA,
+    "MuseGlimmerForCausalLM": Family(norms_per_layer=4, query_gate=True),
     "MPTForCausalLM": Family(gated=False, tied=True),
     "MptForCausalLM": Family(gated=False, tied=True),
     "NemotronForCausalLM": Family(gated=False),
@@ -151,6 +170,7 @@ FAMILIES: dict[str, Family] = {
         gated=False, all_bias=True, tied=True, positions_table=True, positions_offset=2
     ),
     "OrionForCausalLM": _LLAMA,
+    "OuroForCausalLM": Family(norms_per_layer=4),
     "PanguEmbeddedForCausalLM": Family(qkv_bias=True),
     "PersimmonForCausalLM": Family(gated=False, all_bias=True, qk_norm="head"),
     "PhiForCausalLM": Family(gated=False, all_bias=True, norms_per_layer=1, head_bias=True),
@@ -161,8 +181,8 @@ FAMILIES: dict[str, Family] = {
     "Qwen2ForCausalLM": _QWEN2,
     "Qwen2VLForConditionalGeneration": _QWEN2,
     "Qwen2_5_VLForConditionalGeneration": _QWEN2,
-    "Qwen3ForCausalLM": Family(qk_norm="head"),
-    "Qwen3VLForConditionalGeneration": Family(qk_norm="head"),
+    "Qwen3ForCausalLM": _QWEN3,
+    "Qwen3VLForConditionalGeneration": _QWEN3,
     "Rnj1ForCausalLM": Family(norms_per_layer=4, qk_norm="head"),
     "SeedOssForCausalLM": Family(qkv_bias=True),
     "SmolLM3ForCausalLM": Family(tied=True),
@@ -171,16 +191,21 @@ FAMILIES: dict[str, Family] = {
     "StableLMEpochForCausalLM": _LLAMA,
     "Starcoder2ForCausalLM": Family(gated=False, all_bias=True, tied=True),
     "Step1ForCausalLM": _LLAMA,
+    "TeleChatForCausalLM": _LLAMA,
     "TeleChat2ForCausalLM": _LLAMA,
     "TeleChat3ForCausalLM": _LLAMA,
     "TeleFLMForCausalLM": _LLAMA,
     "XverseForCausalLM": _LLAMA,
+    "BioGptForCausalLM": Family(
+        gated=False, all_bias=True, tied=True, positions_table=True, positions_offset=2
+    ),
     "BitNetForCausalLM": Family(norms_per_layer=4, tied=True),
     "HeliumForCausalLM": _LLAMA,
     "NanbeigeForCausalLM": _LLAMA,
     "NanoChatForCausalLM": Family(gated=False, norms_per_layer=0, qk_norm=""),
     "Plamo3ForCausalLM": Family(norms_per_layer=4, qk_norm="head"),
     # mixture of experts
+    "ArcticForCausalLM": _LLAMA,
     "BailingMoeForCausalLM": _LLAMA,
     "BailingMoeV2ForCausalLM": Family(qk_norm="head"),
     "Cohere2MoeForCausalLM": Family(tied=True, norms_per_layer=1),
@@ -201,23 +226,33 @@ FAMILIES: dict[str, Family] = {
     "Grok1ForCausalLM": Family(norms_per_layer=4, tied=True),
     "HunYuanMoEV1ForCausalLM": Family(qk_norm="head", tied=True),
     "HYV3ForCausalLM": Family(qk_norm="head"),
+    "K2HorizonForCausalLM": Family(qk_norm="full", query_gate=True),
     "LagunaForCausalLM": Family(qk_norm="head", defaults=_LAGUNA),
     "Llama4ForCausalLM": Family(window="none"),
     "Llama4ForConditionalGeneration": Family(window="none"),
+    "MellumForCausalLM": Family(qk_norm="head"),
     "MiMoV2FlashForCausalLM": _LLAMA,
     "MiMoV2ForCausalLM": _LLAMA,
     "MiniMaxM2ForCausalLM": Family(qk_norm="full"),
+    "MiniMaxM3SparseForCausalLM": Family(qk_norm="head"),
+    "MiniMaxM3SparseForConditionalGeneration": Family(qk_norm="head"),
     "MixtralForCausalLM": _LLAMA,
     "OlmoeForCausalLM": Family(qk_norm="full"),
-    "PanguProMoEV2ForCausalLM": Family(qkv_bias=True),
+    "PanguProMoEV2ForCausalLM": Family(
+        window="none",  # attention with static sinks keeps every token (openpangu.py)
+        norms_per_layer=4,
+    ),
+    "Param2MoEForCausalLM": Family(qk_norm="head"),
     "PhiMoEForCausalLM": Family(all_bias=True),
     "PhimoeForCausalLM": Family(all_bias=True),
     "Qwen2MoeForCausalLM": _QWEN2,
     "Qwen3MoeForCausalLM": Family(qk_norm="head"),
     "Qwen3VLMoeForConditionalGeneration": Family(qk_norm="head"),
     "SarvamMoEForCausalLM": Family(qk_norm="head"),
+    "SolarOpenForCausalLM": Family(defaults=_SOLAR_OPEN),
     "Step3TextForCausalLM": _LLAMA,
     "Step3p5ForCausalLM": Family(qk_norm="head"),
+    "Step3p7ForConditionalGeneration": Family(qk_norm="head"),
     # latent attention
     "AXK1ForCausalLM": _LLAMA,
     "DeepseekV2ForCausalLM": _LLAMA,
@@ -226,19 +261,26 @@ FAMILIES: dict[str, Family] = {
     "DeepseekV4ForCausalLM": _LLAMA,
     "Glm4MoeLiteForCausalLM": _LLAMA,
     "GlmMoeDsaForCausalLM": _LLAMA,
+    "HYV4ForCausalLM": Family(sparse_when_typed=True),
     "KimiK25ForConditionalGeneration": _LLAMA,
     "KimiVLForConditionalGeneration": _LLAMA,
     "LongcatFlashForCausalLM": _LLAMA,
+    "LongcatFlashNgramForCausalLM": _LLAMA,
     "MiniCPM3ForCausalLM": Family(expanded_latent=True),
     "MistralLarge3ForCausalLM": _LLAMA,
     "PanguUltraMoEForCausalLM": Family(norms_per_layer=4),
+    "SarvamMLAForCausalLM": _LLAMA,
+    "YoutuForCausalLM": Family(tied=True, defaults=_YOUTU),
     # states
+    "BailingMoeV2_5ForCausalLM": Family(linear_kind="linear"),
     "BambaForCausalLM": Family(linear_kind="mamba2"),
     "FalconH1ForCausalLM": Family(linear_kind="mamba2", every_layer_both=True),
     "FalconMambaForCausalLM": Family(linear_kind="mamba1", norms_per_layer=1),
     "GraniteMoeHybridForCausalLM": Family(linear_kind="mamba2", tied=True),
     "JambaForCausalLM": Family(linear_kind="mamba1"),
     "KimiLinearForCausalLM": Family(linear_kind="kda"),
+    # two norms and two projections more, which read the outputs of earlier layers
+    "KimiK3ForConditionalGeneration": Family(linear_kind="kda", norms_per_layer=6),
     "Lfm2ForCausalLM": Family(linear_kind="short-conv", qk_norm="head", tied=True),
     "Lfm2MoeForCausalLM": Family(linear_kind="short-conv", qk_norm="head", tied=True),
     "MambaForCausalLM": Family(linear_kind="mamba1", norms_per_layer=1, tied=True),
@@ -260,19 +302,104 @@ FAMILIES: dict[str, Family] = {
     "Qwen3_5ForConditionalGeneration": _QWEN35,
     "Qwen3_5MoeForCausalLM": _QWEN35,
     "Qwen3_5MoeForConditionalGeneration": _QWEN35,
+    "Qwen4ExpForCausalLM": _QWEN4,
+    "Qwen4ExpForConditionalGeneration": _QWEN4,
     "Zamba2ForCausalLM": Family(linear_kind="mamba2", tied=True, mixer_first=False),
 }
 
+# Models with an encoder before the text model (vLLM 0.32, registry.py: _MULTIMODAL_MODELS).
+FAMILIES |= {
+    **dict.fromkeys(
+        (
+            "AudioFlamingo3ForConditionalGeneration", "BagelForConditionalGeneration",
+            "DotsOCRForCausalLM", "MoonshotKimiaForCausalLM", "OpenCUAForConditionalGeneration",
+            "Qwen2AudioForConditionalGeneration", "Qwen2_5OmniModel",
+            "Qwen2_5OmniForConditionalGeneration",
+        ),
+        _QWEN2,
+    ),
+    **dict.fromkeys(
+        (
+            "IsaacForConditionalGeneration", "KeyeForConditionalGeneration",
+            "KeyeVL1_5ForConditionalGeneration", "LlavaOnevision2ForConditionalGeneration",
+            "Qwen3ASRForConditionalGeneration", "Qwen3OmniMoeForConditionalGeneration",
+        ),
+        _QWEN3,
+    ),
+    **dict.fromkeys(
+        ("MiniCPMV4_6ForConditionalGeneration", "MiniCPMV4_7ForConditionalGeneration"), _QWEN35
+    ),
+    **dict.fromkeys(
+        (
+            "GlmAsrForConditionalGeneration", "Idefics3ForConditionalGeneration",
+            "KananaVForConditionalGeneration", "MiniCPMO", "MiniCPMV", "Phi3VForCausalLM",
+            "Phi4ForCausalLMV", "SmolVLMForConditionalGeneration",
+        ),
+        _LLAMA,
+    ),
+    **dict.fromkeys(
+        (
+            "DeepseekOCRForCausalLM", "DeepseekOCR2ForCausalLM", "DeepseekVLV2ForCausalLM",
+            "Eagle2_5_VLForConditionalGeneration", "GraniteSpeechForConditionalGeneration",
+            "GraniteSpeechPlusForConditionalGeneration", "H2OVLChatModel",
+            "HCXVisionV2ForCausalLM", "InternS1ForConditionalGeneration",
+            "InternVLChatModel", "InternVLForConditionalGeneration",
+            "Lfm2VlForConditionalGeneration", "LightOnOCRForConditionalGeneration",
+            "LlavaForConditionalGeneration", "LlavaNextForConditionalGeneration",
+            "LlavaNextVideoForConditionalGeneration", "LlavaOnevisionForConditionalGeneration",
+            "NVLM_D", "NemotronH_Nano_VL_V2", "NemotronH_Omni_Reasoning_V3", "Ovis", "Ovis2_5",
+            "PaliGemmaForConditionalGeneration", "PixtralForConditionalGeneration",
+            "SkyworkR1VChatModel", "Step3VLForConditionalGeneration", "UltravoxModel",
+            "VoxtralForConditionalGeneration",
+        ),
+        _WRAPPER,
+    ),
+    "DiffusionGemmaForBlockDiffusion": FAMILIES["Gemma4ForCausalLM"],
+    "Exaone4_5_ForConditionalGeneration": FAMILIES["Exaone4ForCausalLM"],
+    "Glm4vForConditionalGeneration": FAMILIES["Glm4ForCausalLM"],
+    "GlmOcrForConditionalGeneration": Family(norms_per_layer=4),
+    "MuseGlimmerForConditionalGeneration": FAMILIES["MuseGlimmerForCausalLM"],
+    "OpenPanguVLForConditionalGeneration": FAMILIES["PanguEmbeddedForCausalLM"],
+    "PaddleOCRVLForConditionalGeneration": FAMILIES["Ernie4_5ForCausalLM"],
+}  # fmt: skip
+
+# The class of a text part that names none, by its model_type.
+TEXT_CLASSES: dict[str, str] = {
+    "cohere2": "Cohere2ForCausalLM", "deepseek_v2": "DeepseekV2ForCausalLM",
+    "deepseek_v3": "DeepseekV3ForCausalLM", "gemma": "GemmaForCausalLM",
+    "gemma2": "Gemma2ForCausalLM", "gemma3_text": "Gemma3ForCausalLM",
+    "gpt_oss": "GptOssForCausalLM", "granite": "GraniteForCausalLM",
+    "granitemoehybrid": "GraniteMoeHybridForCausalLM", "internlm2": "InternLM2ForCausalLM",
+    "lfm2": "Lfm2ForCausalLM", "lfm2_moe": "Lfm2MoeForCausalLM", "llama": "LlamaForCausalLM",
+    "ministral3": "Ministral3ForCausalLM", "mistral": "MistralForCausalLM",
+    "mixtral": "MixtralForCausalLM", "nemotron_h": "NemotronHForCausalLM",
+    "phi3": "Phi3ForCausalLM", "qwen2": "Qwen2ForCausalLM", "qwen2_moe": "Qwen2MoeForCausalLM",
+    "qwen3": "Qwen3ForCausalLM", "qwen3_moe": "Qwen3MoeForCausalLM",
+    "smollm3": "SmolLM3ForCausalLM",
+}  # fmt: skip
+
+# transformers' defaults of text parts: the first LLaVA checkpoints state little else.
+_LLAMA_7B = {
+    "hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32,
+    "num_attention_heads": 32, "vocab_size": 32000, "max_position_embeddings": 2048,
+}  # fmt: skip
+TEXT_DEFAULTS: dict[str, dict[str, Any]] = {
+    "LlamaForCausalLM": _LLAMA_7B,
+    "MistralForCausalLM": {**_LLAMA_7B, "intermediate_size": 14336, "num_key_value_heads": 8},
+}
+
 # The last vLLM release that serves a class (model_executor/models/registry.py:
-# _PREVIOUSLY_SUPPORTED_MODELS, vLLM 0.32).
+# _PREVIOUSLY_SUPPORTED_MODELS, vLLM 0.32). Those that vLLM then runs on transformers' own class
+# (Dots1, Persimmon) are not here.
 VLLM_UNTIL: dict[str, str] = {
     "JAISLMHeadModel": "0.22.0", "QWenLMHeadModel": "0.23.0", "InternLMForCausalLM": "0.23.0",
-    "XverseForCausalLM": "0.23.0", "Dots1ForCausalLM": "0.23.0", "BambaForCausalLM": "0.23.0",
+    "XverseForCausalLM": "0.23.0", "BambaForCausalLM": "0.23.0",
     "MiniMaxForCausalLM": "0.23.0", "MiniMaxText01ForCausalLM": "0.23.0",
     "MiniMaxM1ForCausalLM": "0.23.0", "BaiChuanForCausalLM": "0.23.0",
     "BaichuanForCausalLM": "0.23.0", "AquilaModel": "0.24.0", "AquilaForCausalLM": "0.24.0",
     "Grok1ModelForCausalLM": "0.24.0", "Grok1ForCausalLM": "0.24.0",
-    "Plamo2ForCausalLM": "0.26.0", "MPTForCausalLM": "0.28.0",
+    "TeleChatForCausalLM": "0.25.0", "OuroForCausalLM": "0.26.0",
+    "ArcticForCausalLM": "0.28.0", "Plamo2ForCausalLM": "0.26.0", "MPTForCausalLM": "0.28.0",
     "MptForCausalLM": "0.28.0", "StableLMEpochForCausalLM": "0.28.0",
     "Phi3SmallForCausalLM": "0.9.2", "CodeGenForCausalLM": "0.0",  # 0.0: never
 }  # fmt: skip

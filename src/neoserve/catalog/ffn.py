@@ -87,14 +87,16 @@ def _dense_width(config: Config, family: Family, layer: int, hidden: int) -> int
         return _block_width(blocks[layer].get("ffn") or {}, hidden)
     if num_experts(config) <= 1 and config.get("model_type") == "granitemoehybrid":
         return config.positive("shared_intermediate_size")
-    width = config.get("intermediate_size_mlp")  # Llama 4: the dense layers' own
+    width = config.get("dense_intermediate")  # Llama 4, MiniMax-M3: the dense layers' own
     if width is None and config.get("ffn_config") is None:
         width = config.get("intermediate_size")
     if isinstance(width, list):
         width = width[layer]
     if width is None and config.get("expansion_ratio"):
         width = config.get("expansion_ratio") * hidden
-    width = int(width) if width else 4 * hidden
+    if not width and family.gated and not config.get("block_ff_dim"):
+        config.positive("intermediate_size")  # says which field is missing
+    width = int(width) if width else 4 * hidden  # GPT-2, GPT-J, BLOOM, Falcon
     if config.get("use_double_wide_mlp") and reads_earlier_cache(config, layer):
         width *= 2  # Gemma 4: layers without keys of their own spend them here
     if config.get("block_auto_adjust_ff_dim") and config.get("block_ff_dim"):
@@ -123,7 +125,7 @@ def _experts(config: Config, family: Family, layer: int) -> Ffn:
     hidden = config.positive("hidden_size")
     experts = num_experts(config)
     width = expert_width(config, layer)
-    # Nemotron 3 Super: experts work on a narrower latent
+    # Nemotron 3 Super, Kimi K3: experts work on a narrower latent
     latent = int(config.get("moe_latent_size") or 0)
     inner = latent or hidden
     shared = _shared_params(config, family, layer, hidden)

@@ -18,6 +18,11 @@ NAMES: dict[str, tuple[str, ...]] = {
         "num_attention_groups", "kv_n_heads",
     ),
     "intermediate_size": ("intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size"),
+    "dense_intermediate": ("intermediate_size_mlp", "dense_intermediate_size"),
+    "v_head_dim": ("v_head_dim", "v_channels"),
+    "sliding_window": ("interleaved_sliding_window", "sliding_window"),
+    "moe_latent_size": ("moe_latent_size", "routed_expert_hidden_size"),
+    "full_attention_interval": ("full_attention_interval", "layer_group_size"),
     "vocab_size": ("padded_vocab_size", "vocab_size"),
     "num_experts": (
         "num_experts", "moe_num_experts", "n_routed_experts", "num_local_experts",
@@ -47,8 +52,9 @@ LENGTHS = (
     "max_sequence_length", "max_seq_length", "seq_len",
 )  # fmt: skip
 
-_NESTED = ("text_config", "llm_config", "language_config", "thinker_config", "attn_config",
-           "ffn_config")  # fmt: skip
+# Where a wrapper (vision, audio) keeps its text model.
+TEXT_PARTS = ("text_config", "llm_config", "language_config")
+_NESTED = (*TEXT_PARTS, "thinker_config", "attn_config", "ffn_config")
 
 
 class Config:
@@ -66,6 +72,17 @@ class Config:
             if value is not None:
                 return value
         return default
+
+    def at_layer(self, layer: int) -> Config:
+        """The values of one layer: those of `per_layer_config` (transformers' heterogeneous
+        configs) over the common ones."""
+        stated = self._values.get("per_layer_config")
+        if not isinstance(stated, Mapping):
+            return self
+        own = next((v for k, v in stated.items() if int(k) == layer), None)
+        if not isinstance(own, Mapping):
+            return self
+        return Config(own, self.name, self._values)
 
     def number(self, key: str, default: int | None = None) -> int:
         """A non-negative whole number. Raises AskError where it is absent or absurd."""

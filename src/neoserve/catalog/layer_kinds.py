@@ -11,7 +11,7 @@ from .fields import Config
 # What the checkpoints write -> our words. "linear" stands for the family's own state mixer.
 _WORDS = {
     "attention": "full", "full_attention": "full", "deepseek_sparse_attention": "full",
-    "global": "full", "full": "full",
+    "global": "full", "full": "full", "indexed_attention": "full",
     "sliding_attention": "sliding", "sliding_window": "sliding", "local": "sliding",
     "swa": "sliding", "sliding": "sliding", "chunked_attention": "chunked",
     "linear_attention": "linear", "mamba": "linear", "mamba2": "linear", "conv": "linear",
@@ -30,7 +30,10 @@ def layer_kinds(config: Config, family: Family, num_layers: int) -> list[str]:
             f"{config.name}: {len(kinds)} layer types are given for {num_layers} layers; "
             "one is needed for each"
         )
-    if not config.get("sliding_window"):
+    uniform = family.window == "uniform" and config.get("max_window_layers") == num_layers
+    if uniform and len(set(kinds)) > 1:
+        return ["full"] * num_layers  # vLLM, qwen2.py: no window of single layers
+    if not config.get("sliding_window") or family.window == "none":
         kinds = ["full" if kind == "sliding" else kind for kind in kinds]
     return kinds
 
@@ -130,6 +133,8 @@ def _window_periods(config: Config, family: Family, num_layers: int) -> list[str
     window = config.get("sliding_window")
     if not window or family.window == "none" or config.get("use_sliding_window") is False:
         return ["full"] * num_layers
+    if isinstance(window, list):  # openPangu, PLaMo 3: a window or null for each layer
+        return ["sliding" if window[i % len(window)] else "full" for i in range(num_layers)]
     pattern = config.get("sliding_window_pattern", config.get("_sliding_window_pattern"))
     if isinstance(pattern, str):  # EXAONE 4: "LLLG"; the last layer is always global
         words = (pattern * num_layers)[: num_layers - 1] + "G"

@@ -23,14 +23,16 @@ def layer_mixers(config: Config, family: Family, kind: str, layer: int) -> tuple
         window = config.positive("loop_window_size")
         again = mixer.replace(kind="sliding", window_tokens=window, params=0, other_params=0)
         return (mixer, again)
-    return (mixer,)
+    # Ouro: the same weights run several times, each time with a cache of their own
+    passes = config.positive("total_ut_steps", 1)
+    return (mixer,) + (mixer.replace(params=0, other_params=0),) * (passes - 1)
 
 
 def _attention(config: Config, family: Family, kind: str, layer: int) -> Mixer:
     if config.get("compress_ratios") is not None:
         return _compressed(config, layer)
     if config.get("kv_lora_rank"):
-        mixer = _latent(config, layer)
+        mixer = _latent(config, family, layer)
         return _expanded(mixer) if family.expanded_latent else mixer
     return _grouped(config, family, kind, layer)
 
@@ -84,17 +86,31 @@ def _grouped(config: Config, family: Family, kind: str, layer: int) -> Mixer:
     norms = {"": 0, "head": 2 * head_dim, "full": q_width + k_width}[family.qk_norm]
     if family.qkv_bias or family.all_bias or config.get("attention_bias"):
         norms += q_width + k_width + v_width + (model_width if family.all_bias else 0)
+    index_dim, index_heads, topk = _block_indexer(config, layer)
+    params += hidden * index_dim * (index_heads + 1)
     return Mixer(
         kind=kind,  # type: ignore[arg-type]
         num_heads=heads,
         num_kv_heads=kv_heads,
         head_dim=head_dim,
         v_head_dim=v_dim if v_dim != head_dim else 0,
-        window_tokens=_window(config, kind),
+        window_tokens=_window(config, kind, layer),
+        index_dim=index_dim,
+        topk_tokens=topk,
         caches=not shared,
         params=params,
         other_params=norms,
     )
+
+
+def _block_indexer(config: Config, layer: int) -> tuple[int, int, int]:
+    """(key width, heads, tokens chosen) of a layer that picks blocks of tokens (MiniMax-M3)."""
+    sparse = config.get("sparse_attention_config") or {}
+    layers = sparse.get("sparse_attention_freq") or []
+    if layer >= len(layers) or not layers[layer]:
+        return 0, 0, 0
+    chosen = int(sparse["sparse_topk_blocks"]) * int(sparse["sparse_block_size"])
+    return int(sparse["sparse_index_dim"]), int(sparse["sparse_num_index_heads"]), chosen
 
 
 def _geometry(config: Config, kind: str, layer: int) -> tuple[int, int, int, int]:
@@ -126,15 +142,18 @@ def reads_earlier_cache(config: Config, layer: int) -> bool:
     return shared > 0 and layer >= config.positive("num_layers") - shared
 
 
-def _window(config: Config, kind: str) -> int:
+def _window(config: Config, kind: str, layer: int) -> int:
     if kind == "sliding":
+        windows = config.get("sliding_window")
+        if isinstance(windows, list):
+            return int(windows[layer % len(windows)])
         return config.positive("sliding_window")
     if kind == "chunked":
         return config.positive("attention_chunk_size")
     return 0
 
 
-def _latent(config: Config, layer: int) -> Mixer:
+def _latent(config: Config, family: Family, layer: int) -> Mixer:
     hidden, heads = config.positive("hidden_size"), config.positive("num_heads")
     latent, rope = config.positive("kv_lora_rank"), config.number("qk_rope_head_dim", 0)
     nope, v_dim = config.positive("qk_nope_head_dim"), config.positive("v_head_dim")
@@ -142,7 +161,10 @@ def _latent(config: Config, layer: int) -> Mixer:
     query = heads * (nope + rope)
     params = hidden * q_rank + q_rank * query if q_rank else hidden * query
     params += hidden * (latent + rope) + latent * heads * (nope + v_dim) + heads * v_dim * hidden
+    params += hidden * heads * _latent_gate(config, v_dim)
     index_dim = config.number("index_head_dim", 0)
+    if family.sparse_when_typed and not _typed_sparse(config, layer):
+        index_dim = 0
     has_index = index_dim > 0 and _has_indexer(config, layer)
     if has_index:
         index_heads = config.positive("index_n_heads")
@@ -156,7 +178,7 @@ def _latent(config: Config, layer: int) -> Mixer:
         latent_dim=latent,
         rope_dim=rope,
         index_dim=index_dim if has_index else 0,
-        topk_tokens=config.number("index_topk", 0),
+        topk_tokens=config.number("index_topk", 0) if index_dim else 0,
         params=params,
         other_params=latent + int(q_rank or 0) + 2 * index_dim * has_index,
     )
@@ -167,6 +189,18 @@ def _expanded(mixer: Mixer) -> Mixer:
     return mixer.replace(
         kind="full", num_kv_heads=mixer.num_heads, v_head_dim=0, latent_dim=0, rope_dim=0
     )
+
+
+def _latent_gate(config: Config, v_dim: int) -> int:
+    """Outputs of a gate on each head's values: none, one, or one a value (Kimi K3, HY-V4)."""
+    if config.get("gated_mla"):
+        return 1 if config.get("gating_type") == "headwise" else v_dim
+    return v_dim if config.get("mla_use_output_gate") else 0
+
+
+def _typed_sparse(config: Config, layer: int) -> bool:
+    types = config.get("layer_types") or []
+    return layer < len(types) and ("sparse" in types[layer] or "indexed" in types[layer])
 
 
 def _has_indexer(config: Config, layer: int) -> bool:
@@ -314,13 +348,15 @@ def _kda(config: Config) -> Mixer:
     except KeyError as error:
         raise AskError(f"{config.name}: linear_attn_config lacks {error.args[0]}") from None
     hidden, inner = config.positive("hidden_size"), heads * width
+    # the output gate: low rank, or the whole matrix (Kimi K3)
+    gate = hidden * inner if linear.get("use_full_rank_gate") else (hidden + inner) * width
     return Mixer(
         kind="kda",
         state=State(
             conv_kernel=kernel, conv_dim=3 * inner, rows=heads, row_elements=width * width,
             recurrent_dtype="float32",
         ),
-        params=hidden * (3 * inner + 2 * width) + 2 * width * inner + inner * hidden,
+        params=hidden * (3 * inner + width) + width * inner + gate + inner * hidden,
         other_params=hidden * heads + 3 * inner * kernel + inner + heads + width,
     )  # fmt: skip
 

@@ -270,8 +270,8 @@ def command_of(answer: Prediction, asked: str = "") -> str:
     if d.weight_quant not in ("checkpoint", "none", "fp8"):
         model = _stored_in(answer.model, d.weight_quant)
         d = d.replace(weight_quant="checkpoint")
-    on_cpu = answer.memory is not None and answer.memory.graph_bytes == 0 and not d.enforce_eager
-    kv_bytes = answer.memory.available_kv_bytes if on_cpu and answer.memory else None
+    memory = answer.memory  # only a device of its own holds anything beside torch
+    kv_bytes = memory.available_kv_bytes if memory and not memory.non_torch_bytes else None
     return command(model, d.replace(weight_quant=_plain(d.weight_quant)), kv_bytes)
 
 

@@ -116,6 +116,8 @@ def attention_block(
     elif "mla" in kinds:
         sizes = profile.mla_blocks.get(capability, (16, 16))
         natural = kernel = sizes[kv_dtype.startswith("fp8")]
+    elif any(m.index_dim for layer in model.layers for m in layer.mixers):
+        natural, kernel = 128, 128  # MiniMax-M3 attends to blocks of 128 (sparse_attention.py)
     elif capability == "9" and kv_dtype.startswith("fp8") and _has_head_dim(model, 512):
         natural, kernel = 64, 64  # FlashAttention 4 reads fp8 pages of 64 at head size 512
     else:
@@ -210,6 +212,9 @@ def _caches_of(
             caches += _mla_caches(mixer, kv_dtype, block)
         else:
             caches.append(_attention_cache(mixer, kv_dtype, tp, block))
+            if mixer.index_dim:  # one key a token on every rank, in the model's dtype
+                page = block * mixer.index_dim * DTYPE_BYTES[model.dtype]
+                caches.append(Cache("mla", block, page, page, shape=("index",)))
     return caches
 
 

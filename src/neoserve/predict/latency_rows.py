@@ -1,6 +1,6 @@
 """Rows of a latency truth file as workloads, deployments and observations.
 
-The row format is that of shared/truth/LATENCY.md. A row carries flags (`single_tpot`, `ttft` ...)
+The row format is in docs/accuracy.md. A row carries flags (`single_tpot`, `ttft` ...)
 that say which of its figures count.
 """
 

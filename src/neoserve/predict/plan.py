@@ -145,8 +145,13 @@ def _candidate(ask: Ask, rate_rps: float, memo: Memo, explain: bool) -> Candidat
         if highest <= 0.0:
             return Candidate(ask, False, math.inf, run.point.tpot_s)
         machines = fleet_for(rate_rps, highest * deployment.replicas, 0.0).replicas
-        ask = replace(ask, workload=ask.workload.replace(rate_rps=rate_rps / machines))
-        run = outcome(ask, memo).run or run
+        share = ask.workload.replace(rate_rps=rate_rps / machines)
+        run = outcome(replace(ask, workload=share), memo).run or run
+        if math.isinf(run.point.ttft_s):  # at saturation exactly: the queue grows for ever
+            machines += 1
+            share = share.replace(rate_rps=rate_rps / machines)
+            run = outcome(replace(ask, workload=share), memo).run or run
+        ask = replace(ask, workload=share)
     tokens_per_s = run.point.rate_rps * run.workload.output_tokens * deployment.replicas
     usd = usd_per_hour(ask, deployment)
     paid = deployment.devices_per_replica * deployment.replicas if usd is None else usd / 3600
