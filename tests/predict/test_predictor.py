@@ -320,6 +320,14 @@ def test_a_given_price_is_for_the_thing_named(on: str, tp: int, usd: float) -> N
     assert answer.cost.usd_per_month == pytest.approx(usd * 730)
 
 
+@pytest.mark.parametrize("tp", [1, 4])
+def test_devices_that_are_only_rented_by_eight_are_priced_by_the_piece(tp: int) -> None:
+    # V100-SXM-32GB: p3dn.24xlarge holds eight for $31.212
+    answer = predicted("Qwen/Qwen2.5-1.5B-Instruct", "V100-SXM-32GB", {"tensor_parallel": tp})
+    assert answer.cost is not None
+    assert answer.cost.usd_per_hour == pytest.approx(31.212 / 8 * tp)
+
+
 def test_a_dollar_is_divided_by_each_kind_of_token() -> None:
     answer = predicted(workload=POISSON, usd_per_hour=3.6, utilization_share=0.5)
     cost = answer.cost

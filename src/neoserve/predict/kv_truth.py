@@ -66,6 +66,8 @@ def deployment_of(row: Mapping[str, Any], profile: EngineProfile, hybrid: bool) 
         enforce_eager=bool(row.get("enforce_eager")),
         num_speculative_tokens=spec.get("num_speculative_tokens", 0) if own_head else 0,
         mamba_ssm_cache_dtype=flags.get("mamba_ssm_cache_dtype") or "auto",
+        mamba_cache_dtype=flags.get("mamba_cache_dtype") or "auto",
+        disable_hybrid_kv_cache_manager=bool(flags.get("disable_hybrid_kv_cache_manager")),
     )
 
 

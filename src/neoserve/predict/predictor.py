@@ -142,8 +142,12 @@ def impossible(ask: Ask, deployment: Deployment, memo: Memo) -> str:
         return f"requests of {need:,} tokens are longer than max_model_len {length:,}"
     if ask.profile.rule == "vllm" and deployment.expert_parallel and not _has_experts(model):
         return "expert_parallel needs a model with experts"
-    key = ("refusal", id(model), deployment.tensor_parallel, deployment.num_speculative_tokens,
-           ask.profile.versions)  # fmt: skip
+    d = deployment
+    key = (
+        "refusal", id(model), d.tensor_parallel, d.pipeline_parallel, d.decode_context_parallel,
+        d.kv_cache_dtype, d.block_size, d.disable_hybrid_kv_cache_manager,
+        d.num_speculative_tokens, ask.profile.versions,
+    )  # fmt: skip
     return memo.get(key, lambda: refusal_of(model, deployment, ask.profile))
 
 
