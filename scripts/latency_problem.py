@@ -228,9 +228,7 @@ def names_of(items: list[Item], stage: int, frozen: set[tuple[str, str]]) -> lis
             names += [
                 Name(coefficient, group, key)
                 for (kind, key), rows in sorted(count.items())
-                if kind == group
-                and rows >= _FEWEST[group]
-                and (new or (kind, key) not in frozen)
+                if kind == group and rows >= _FEWEST[group] and (new or (kind, key) not in frozen)
             ]
     return names
 

@@ -124,3 +124,15 @@ def test_compressed_latents_without_an_indexer_share_nothing() -> None:
     # 640 tokens: 3 blocks of 256; a window of 127 + 1 in flight; the same for the sums
     by_hand = 3 + (-(-128 // 64) + 1) + (-(-128 // 8) + 1)
     assert blocks_per_request(plan, Deployment(), 640, 1) == by_hand
+
+
+def test_an_indexer_beside_heads_keeps_a_key_for_each_token() -> None:
+    # Llama-3.1-8B with an indexer of 128: its key is copied to every rank, in the model's dtype
+    plain = spec(LLAMA)
+    (mixer,) = plain.layers[0].mixers
+    layer = plain.layers[0].replace(mixers=(mixer.replace(index_dim=128),))
+    model = plain.replace(layers=(layer,) * 32)
+    for tp in (1, 2):
+        plan = layout(model, Deployment(tensor_parallel=tp), NEW, H100)
+        assert plan.block_tokens == 128  # what it attends to at once
+        assert plan.bytes_per_block == (128 * 32 * (2 * 8 // tp * 128 * 2 + 128 * 2),)

@@ -87,6 +87,49 @@ def test_drafting_needs_a_head_of_the_checkpoints_own() -> None:
     assert refused("deepseek-ai/DeepSeek-V3", num_speculative_tokens=1) == ""
 
 
+@pytest.mark.parametrize(
+    ("model_id", "options", "said"),
+    [
+        ("Zyphra/Zamba2-7B-Instruct", {"pipeline_parallel": 2},
+         "vLLM cannot cut Zamba2ForCausalLM into pipeline stages"),
+        (LLAMA, {"block_size": 24}, "block_size 24 is not a multiple of 16"),
+        ("nvidia/Nemotron-H-8B-Base-8K", {"disable_hybrid_kv_cache_manager": True},
+         "refused for a model with request states"),
+        ("deepseek-ai/DeepSeek-V3", {"kv_cache_dtype": "fp8_e5m2"}, "kv_cache_dtype fp8_e5m2"),
+        ("deepseek-ai/DeepSeek-V3", {"kv_cache_dtype": "int8_per_token_head"}, "int8_per_token"),
+        ("openai/gpt-oss-20b", {"decode_context_parallel": 2, "tensor_parallel": 16},
+         "decode_context_parallel is refused for layers with a window"),
+        # 8 KV heads on 8 ranks are not copied: there is nothing to share
+        (LLAMA, {"decode_context_parallel": 2, "tensor_parallel": 8},
+         "needs tensor_parallel of at least 16 for 8 KV heads; it is 8"),
+        (LLAMA, {"decode_context_parallel": 4, "tensor_parallel": 16},
+         "needs tensor_parallel of at least 32 for 8 KV heads; it is 16"),
+    ],
+)  # fmt: skip
+def test_options_that_vllm_refuses_for_a_kind_of_layer(
+    model_id: str, options: dict, said: str
+) -> None:
+    assert said in refused(model_id, **options)
+
+
+@pytest.mark.parametrize(
+    ("model_id", "options"),
+    [
+        (LLAMA, {"pipeline_parallel": 2}),
+        (LLAMA, {"block_size": 32}),
+        (LLAMA, {"kv_cache_dtype": "fp8_e5m2"}),
+        ("google/gemma-3-27b-it", {"disable_hybrid_kv_cache_manager": True}),
+        ("deepseek-ai/DeepSeek-V3", {"kv_cache_dtype": "fp8"}),
+        (LLAMA, {"decode_context_parallel": 2, "tensor_parallel": 16}),  # 8 heads, copied twice
+        ("deepseek-ai/DeepSeek-V3", {"decode_context_parallel": 8, "tensor_parallel": 8}),
+        # states are not shared, and need not be
+        ("tiiuae/falcon-mamba-7b", {"decode_context_parallel": 2, "tensor_parallel": 2}),
+    ],
+)  # fmt: skip
+def test_the_same_options_are_taken_by_other_layers(model_id: str, options: dict) -> None:
+    assert refused(model_id, **options) == ""
+
+
 @given(st.integers(1, 64), st.integers(1, 64), st.integers(1, 64))
 @settings(deadline=None)
 def test_attention_starts_exactly_where_every_rank_gets_whole_heads(

@@ -22,7 +22,8 @@ from neoserve.predict.latency_rows import (
 )
 from neoserve.predict.latency_truth import (
     Comparison,
-    compare,
+    flags_of,
+    predictions,
     rate_mean_tpot_s,
     summary,
     table,
@@ -63,7 +64,9 @@ def build(case: Case) -> Server:
 
 
 def errors(**changes: str) -> dict[str, Comparison]:
-    return {c.flag: c for c in compare([row(**changes)], build)}
+    case = case_of(row(**changes))
+    said = predictions(case, build(case))
+    return {f: Comparison(case, f, value, said[f]) for f, value in flags_of(case)}
 
 
 def test_a_row_becomes_documents() -> None:
@@ -117,8 +120,7 @@ def test_regimes_left_out() -> None:
     assert left_out(row()) == ""
     assert "separate" in left_out(row(engine="SGLang (disaggregated)"))
     assert "speculative" in left_out(row(spec_decode="yes"))
-    assert compare([row(spec_decode="yes"), row(uses="~ttft")], build) == []
-    assert compare([row()], lambda _: None) == []
+    assert flags_of(case_of(row(uses="~ttft"))) == []
 
 
 def test_replicas_share_the_load() -> None:

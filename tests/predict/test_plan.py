@@ -310,6 +310,18 @@ def test_a_fleet_carries_the_rate_and_one_machine_less_would_not(rate: float, sl
         assert n == 1 or highest / n * (n - 1) < rate
 
 
+def test_a_fleet_is_never_run_at_exactly_its_limit() -> None:
+    # twice what one L4 saturates at: two would queue for ever, three are rented
+    lists = {"tensor_parallel": (1,), "weight_quant": ("checkpoint",), "kv_cache_dtype": ("auto",)}
+    (one,) = fleet(0.5, on=("L4",), **lists).candidates
+    assert one.throughput is not None
+    assert one.throughput.max_rate_rps is not None
+    (many,) = fleet(2 * one.throughput.max_rate_rps, on=("L4",), **lists).candidates
+    assert many.deployment.replicas == 3
+    assert many.latency is not None
+    assert many.latency.ttft_s.mean is not None
+
+
 def test_a_fleets_rates_and_bills_are_those_of_all_its_machines() -> None:
     answer = fleet(400.0, on=("L4",))
     for candidate in answer.candidates[::5]:

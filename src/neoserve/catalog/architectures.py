@@ -38,9 +38,12 @@ def _read(raw: Mapping[str, Any], name: str) -> ModelSpec:
     defaults = family.defaults
     if family.wraps:
         text = _text_class(raw, name)
-        family, defaults = FAMILIES[text], {**TEXT_DEFAULTS.get(text, {}), **FAMILIES[text].defaults}
+        family = FAMILIES[text]
+        defaults = {**TEXT_DEFAULTS.get(text, {}), **family.defaults}
     config = Config(raw, name, defaults)
-    num_layers = len(block_symbols(config)) or config.positive("num_layers")
+    num_layers = len(block_symbols(config)) or config.positive(
+        "num_pairs" if family.paired else "num_layers"
+    )
     if num_layers > MAX_LAYERS:
         raise AskError(f"{name}: {num_layers} layers; expected at most {MAX_LAYERS}")
     kinds = layer_kinds(config, family, num_layers)
@@ -69,7 +72,7 @@ def _read(raw: Mapping[str, Any], name: str) -> ModelSpec:
         kv_cache_dtype=kv_dtype,
         fixed_kv_dtype=family.fixed_kv_dtype,
         vllm_until=VLLM_UNTIL.get(architecture, ""),
-        vllm_refusal=_vllm_refusal(config, num_layers),
+        vllm_refusal=family.refusal or _vllm_refusal(config, num_layers),
     )
 
 
@@ -92,7 +95,8 @@ def architecture_of(raw: Mapping[str, Any], name: str) -> str:
 
 def _text_class(raw: Mapping[str, Any], name: str) -> str:
     """The class that vLLM builds for the text part: the one it names, else its model_type's."""
-    text = next((raw[key] for key in TEXT_PARTS if isinstance(raw.get(key), Mapping)), {})
+    parts = (raw.get(key) for key in TEXT_PARTS)
+    text: Mapping[str, Any] = next((part for part in parts if isinstance(part, Mapping)), {})
     named = text.get("architectures")
     for architecture in named if isinstance(named, list) else ():
         if architecture in FAMILIES:
@@ -144,7 +148,7 @@ def _layers(config: Config, family: Family, kinds: list[str]) -> tuple[Layer, ..
     norm = family.norms_per_layer * config.positive("hidden_size")
     if family.all_bias:
         norm *= 2
-    norm += _hyperconnections(config)
+    norm += _beside(config)
     made: dict[Layer, Layer] = {}
     layers = []
     for i, kind in enumerate(kinds):
@@ -165,11 +169,15 @@ def _without_weights(layer: Layer) -> Layer:
     return Layer(mixers=mixers)
 
 
-def _hyperconnections(config: Config) -> int:
-    """Qwen4: before mixer and feed-forward, several residual streams are mixed at low rank."""
+def _beside(config: Config) -> int:
+    """What a layer holds beside mixer, feed-forward and their norms."""
+    hidden = config.positive("hidden_size")
+    # Qwen4: several residual streams, mixed at low rank before mixer and feed-forward
     streams, rank = config.number("hc_count", 0), config.number("hc_lowrank", 0)
-    width = streams * config.positive("hidden_size")
-    return 2 * width * (2 * rank + streams + 1) if rank else 0
+    mixing = 2 * streams * hidden * (2 * rank + streams + 1) if rank else 0
+    # Gemma 3n and 4: the layer's own embedding, gated; Gemma 3n: a low-rank bypass
+    own = config.number("hidden_size_per_layer_input", 0) + config.number("laurel_rank", 0)
+    return mixing + 2 * hidden * own
 
 
 def _ffn_of(config: Config, family: Family, layer: int, symbol: str, kind: str) -> Ffn:
@@ -299,6 +307,8 @@ def _encoder(tower: Any) -> int:
     if not width or not depth:
         return 0
     inner = _first(tower, "intermediate_size", "encoder_ffn_dim") or 4 * width
+    if tower.get("model_type") in ("glm4v_vision", "glm4v_moe_vision"):
+        inner = _first(tower, "out_hidden_size") or inner  # glm4_1v.py: the other is the merger's
     matrices = 3 if tower.get("hidden_act") in ("silu", "quick_silu") else 2
     return depth * (4 * width * width + matrices * width * inner)
 

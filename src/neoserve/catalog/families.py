@@ -36,7 +36,9 @@ class Family(Document, frozen=True):
     expanded_latent: bool = False  # latent attention that caches keys and values of every head
     sparse_when_typed: bool = False  # an indexer only where layer_types says sparse (HY-V4)
     wraps: bool = False  # vLLM builds the class that the text part of the config names
+    paired: bool = False  # two attentions and two dense feed-forwards in each layer (LongCat)
     looped: bool = False  # layers run twice, the second time over a window of their own
+    refusal: str = ""  # why vLLM does not start it with its defaults
     note: str = ""
 
 
@@ -151,6 +153,7 @@ FAMILIES: dict[str, Family] = {
     "InternLM3ForCausalLM": _LLAMA,
     "IQuestCoderForCausalLM": _LLAMA,
     "IQuestLoopCoderForCausalLM": Family(looped=True, defaults={"loop_window_size": 64}),
+    "Jais2ForCausalLM": Family(gated=False, all_bias=True),
     "JAISLMHeadModel": Family(all_bias=True, tied=True),
     "LlamaForCausalLM": _LLAMA,
     "LLaMAForCausalLM": _LLAMA,
@@ -183,23 +186,30 @@ FAMILIES: dict[str, Family] = {
     "Qwen2_5_VLForConditionalGeneration": _QWEN2,
     "Qwen3ForCausalLM": _QWEN3,
     "Qwen3VLForConditionalGeneration": _QWEN3,
-    "Rnj1ForCausalLM": Family(norms_per_layer=4, qk_norm="head"),
+    "Rnj1ForCausalLM": Family(
+        norms_per_layer=4,
+        qk_norm="head",
+        refusal="its chunked attention needs --attention-backend TRITON_ATTN (vLLM 0.32, rnj1.py)",
+    ),
     "SeedOssForCausalLM": Family(qkv_bias=True),
     "SmolLM3ForCausalLM": Family(tied=True),
     "SolarForCausalLM": _LLAMA,
     "StableLmForCausalLM": _LLAMA,
     "StableLMEpochForCausalLM": _LLAMA,
     "Starcoder2ForCausalLM": Family(gated=False, all_bias=True, tied=True),
-    "Step1ForCausalLM": _LLAMA,
+    "Step1ForCausalLM": Family(
+        refusal="its ALiBi needs --attention-backend TRITON_ATTN (vLLM 0.32, step1.py)"
+    ),
     "TeleChatForCausalLM": _LLAMA,
     "TeleChat2ForCausalLM": _LLAMA,
     "TeleChat3ForCausalLM": _LLAMA,
     "TeleFLMForCausalLM": _LLAMA,
+    "VaultGemmaForCausalLM": Family(tied=True, window="even"),
     "XverseForCausalLM": _LLAMA,
     "BioGptForCausalLM": Family(
         gated=False, all_bias=True, tied=True, positions_table=True, positions_offset=2
     ),
-    "BitNetForCausalLM": Family(norms_per_layer=4, tied=True),
+    "BitNetForCausalLM": Family(norms_per_layer=4),
     "HeliumForCausalLM": _LLAMA,
     "NanbeigeForCausalLM": _LLAMA,
     "NanoChatForCausalLM": Family(gated=False, norms_per_layer=0, qk_norm=""),
@@ -264,8 +274,8 @@ FAMILIES: dict[str, Family] = {
     "HYV4ForCausalLM": Family(sparse_when_typed=True),
     "KimiK25ForConditionalGeneration": _LLAMA,
     "KimiVLForConditionalGeneration": _LLAMA,
-    "LongcatFlashForCausalLM": _LLAMA,
-    "LongcatFlashNgramForCausalLM": _LLAMA,
+    "LongcatFlashForCausalLM": Family(paired=True, norms_per_layer=4),
+    "LongcatFlashNgramForCausalLM": Family(paired=True, norms_per_layer=4),
     "MiniCPM3ForCausalLM": Family(expanded_latent=True),
     "MistralLarge3ForCausalLM": _LLAMA,
     "PanguUltraMoEForCausalLM": Family(norms_per_layer=4),
@@ -273,6 +283,7 @@ FAMILIES: dict[str, Family] = {
     "YoutuForCausalLM": Family(tied=True, defaults=_YOUTU),
     # states
     "BailingMoeV2_5ForCausalLM": Family(linear_kind="linear"),
+    "BailingMoeV3ForCausalLM": Family(linear_kind="kda"),
     "BambaForCausalLM": Family(linear_kind="mamba2"),
     "FalconH1ForCausalLM": Family(linear_kind="mamba2", every_layer_both=True),
     "FalconMambaForCausalLM": Family(linear_kind="mamba1", norms_per_layer=1),
@@ -312,7 +323,7 @@ FAMILIES |= {
     **dict.fromkeys(
         (
             "AudioFlamingo3ForConditionalGeneration", "BagelForConditionalGeneration",
-            "DotsOCRForCausalLM", "MoonshotKimiaForCausalLM", "OpenCUAForConditionalGeneration",
+            "DotsOCRForCausalLM", "MiDashengLMModel", "MoonshotKimiaForCausalLM", "OpenCUAForConditionalGeneration",
             "Qwen2AudioForConditionalGeneration", "Qwen2_5OmniModel",
             "Qwen2_5OmniForConditionalGeneration",
         ),
@@ -320,7 +331,7 @@ FAMILIES |= {
     ),
     **dict.fromkeys(
         (
-            "IsaacForConditionalGeneration", "KeyeForConditionalGeneration",
+            "FunAudioChatForConditionalGeneration", "IsaacForConditionalGeneration", "KeyeForConditionalGeneration",
             "KeyeVL1_5ForConditionalGeneration", "LlavaOnevision2ForConditionalGeneration",
             "Qwen3ASRForConditionalGeneration", "Qwen3OmniMoeForConditionalGeneration",
         ),
@@ -331,7 +342,7 @@ FAMILIES |= {
     ),
     **dict.fromkeys(
         (
-            "GlmAsrForConditionalGeneration", "Idefics3ForConditionalGeneration",
+            "AriaForConditionalGeneration", "GlmAsrForConditionalGeneration", "Idefics3ForConditionalGeneration",
             "KananaVForConditionalGeneration", "MiniCPMO", "MiniCPMV", "Phi3VForCausalLM",
             "Phi4ForCausalLMV", "SmolVLMForConditionalGeneration",
         ),
@@ -339,7 +350,7 @@ FAMILIES |= {
     ),
     **dict.fromkeys(
         (
-            "DeepseekOCRForCausalLM", "DeepseekOCR2ForCausalLM", "DeepseekVLV2ForCausalLM",
+            "Blip2ForConditionalGeneration", "DeepseekOCRForCausalLM", "DeepseekOCR2ForCausalLM", "DeepseekVLV2ForCausalLM",
             "Eagle2_5_VLForConditionalGeneration", "GraniteSpeechForConditionalGeneration",
             "GraniteSpeechPlusForConditionalGeneration", "H2OVLChatModel",
             "HCXVisionV2ForCausalLM", "InternS1ForConditionalGeneration",
@@ -349,11 +360,14 @@ FAMILIES |= {
             "LlavaNextVideoForConditionalGeneration", "LlavaOnevisionForConditionalGeneration",
             "NVLM_D", "NemotronH_Nano_VL_V2", "NemotronH_Omni_Reasoning_V3", "Ovis", "Ovis2_5",
             "PaliGemmaForConditionalGeneration", "PixtralForConditionalGeneration",
+            "QianfanOCRForConditionalGeneration",
             "SkyworkR1VChatModel", "Step3VLForConditionalGeneration", "UltravoxModel",
             "VoxtralForConditionalGeneration",
         ),
         _WRAPPER,
     ),
+    "BailingMoeV3VLForConditionalGeneration": FAMILIES["BailingMoeV3ForCausalLM"],
+    "DeepseekV4ForConditionalGeneration": FAMILIES["DeepseekV4ForCausalLM"],
     "DiffusionGemmaForBlockDiffusion": FAMILIES["Gemma4ForCausalLM"],
     "Exaone4_5_ForConditionalGeneration": FAMILIES["Exaone4ForCausalLM"],
     "Glm4vForConditionalGeneration": FAMILIES["Glm4ForCausalLM"],
@@ -372,7 +386,7 @@ TEXT_CLASSES: dict[str, str] = {
     "granitemoehybrid": "GraniteMoeHybridForCausalLM", "internlm2": "InternLM2ForCausalLM",
     "lfm2": "Lfm2ForCausalLM", "lfm2_moe": "Lfm2MoeForCausalLM", "llama": "LlamaForCausalLM",
     "ministral3": "Ministral3ForCausalLM", "mistral": "MistralForCausalLM",
-    "mixtral": "MixtralForCausalLM", "nemotron_h": "NemotronHForCausalLM",
+    "mixtral": "MixtralForCausalLM", "opt": "OPTForCausalLM", "nemotron_h": "NemotronHForCausalLM",
     "phi3": "Phi3ForCausalLM", "qwen2": "Qwen2ForCausalLM", "qwen2_moe": "Qwen2MoeForCausalLM",
     "qwen3": "Qwen3ForCausalLM", "qwen3_moe": "Qwen3MoeForCausalLM",
     "smollm3": "SmolLM3ForCausalLM",

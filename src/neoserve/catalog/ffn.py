@@ -133,6 +133,8 @@ def _experts(config: Config, family: Family, layer: int) -> Ffn:
     dense = _dense(config, family, layer) if config.get("enable_moe_block") else {}
     if config.get("residual_mlp") or config.get("parallel_attn_mlp_res"):  # Arctic
         dense = _dense(config, family, layer)
+    if family.paired:
+        dense = {"dense_params": 2 * _dense(config, family, layer)["dense_params"]}
     return Ffn(
         dense_params=dense.get("dense_params", 0),
         shared_params=shared + extra,
@@ -140,7 +142,7 @@ def _experts(config: Config, family: Family, layer: int) -> Ffn:
         experts_per_token=config.per_layer("experts_per_token", layer, 1),
         expert_params=_matrices(family) * inner * width,
         expert_intermediate=width,
-        router_params=hidden * experts,
+        router_params=hidden * (experts + config.number("zero_expert_num", 0)),
         other_params=experts,
     )
 

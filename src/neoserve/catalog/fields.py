@@ -11,6 +11,7 @@ from ..errors import AskError
 # Names in the order in which vLLM tries them (transformers_utils/model_arch_config_convertor.py).
 NAMES: dict[str, tuple[str, ...]] = {
     "num_layers": ("num_hidden_layers", "n_layer", "n_layers", "num_layers"),
+    "num_pairs": ("num_layers",),  # LongCat, whose num_hidden_layers counts the attentions
     "hidden_size": ("hidden_size", "n_embd", "d_model"),
     "num_heads": ("num_attention_heads", "n_head", "n_heads"),
     "num_kv_heads": (

@@ -49,7 +49,8 @@ def block_symbols(config: Config) -> str:
     words = config.get("layers_block_type")
     if config.get("model_type") != "nemotron_h" or not isinstance(words, list):
         return ""
-    letters = {"mamba": "M", "attention": "*", "mlp": "-", "moe": "E"}
+    letters = {"mamba": "M", "attention": "*", "mlp": "-", "moe": "E",
+               "linear_attention": "M", "full_attention": "*"}  # fmt: skip
     return "".join(letters.get(str(word), "?") for word in words)
 
 

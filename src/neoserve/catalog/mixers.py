@@ -23,6 +23,8 @@ def layer_mixers(config: Config, family: Family, kind: str, layer: int) -> tuple
         window = config.positive("loop_window_size")
         again = mixer.replace(kind="sliding", window_tokens=window, params=0, other_params=0)
         return (mixer, again)
+    if family.paired:
+        return (mixer, mixer)
     # Ouro: the same weights run several times, each time with a cache of their own
     passes = config.positive("total_ut_steps", 1)
     return (mixer,) + (mixer.replace(params=0, other_params=0),) * (passes - 1)
@@ -78,7 +80,9 @@ def _grouped(config: Config, family: Family, kind: str, layer: int) -> Mixer:
     q_width, k_width, v_width = heads * head_dim, kv_heads * head_dim, kv_heads * v_dim
     model_width = config.positive("hidden_size")
     value_matrix = 0 if _keys_are_values(config, kind) else v_width
-    params = hidden * (q_width * (2 if family.query_gate else 1) + k_width + value_matrix)
+    q_rank = int(config.get("share_q_dim") or 0)  # Step 3
+    query = q_rank * (hidden + q_width) if q_rank else hidden * q_width
+    params = query * (2 if family.query_gate else 1) + hidden * (k_width + value_matrix)
     params += heads * v_dim * model_width
     shared = reads_earlier_cache(config, layer)
     if shared:
@@ -192,10 +196,13 @@ def _expanded(mixer: Mixer) -> Mixer:
 
 
 def _latent_gate(config: Config, v_dim: int) -> int:
-    """Outputs of a gate on each head's values: none, one, or one a value (Kimi K3, HY-V4)."""
-    if config.get("gated_mla"):
-        return 1 if config.get("gating_type") == "headwise" else v_dim
-    return v_dim if config.get("mla_use_output_gate") else 0
+    """Outputs of a gate on each head's values: none, one, or one a value."""
+    kind = config.get("gated_attention_proj_granularity_type")  # Ling 3
+    if config.get("gated_mla"):  # HY-V4
+        kind = config.get("gating_type")
+    elif config.get("mla_use_output_gate"):  # Kimi K3
+        kind = "elementwise"
+    return {"head": 1, "elem": v_dim}.get(str(kind)[:4], 0)
 
 
 def _typed_sparse(config: Config, layer: int) -> bool:
@@ -341,22 +348,27 @@ def _gated_delta(config: Config) -> Mixer:
 
 
 def _kda(config: Config) -> Mixer:
-    linear = config.get("linear_attn_config") or {}
+    linear = config.get("linear_attn_config")
+    if linear is None:  # Ling 3: heads like those of its attention
+        linear = {"num_heads": config.positive("num_heads"), "head_dim": head_dim_of(config),
+                  "short_conv_kernel_size": config.positive("short_conv_kernel_size")}  # fmt: skip
     try:
         heads, width = int(linear["num_heads"]), int(linear["head_dim"])
         kernel = int(linear["short_conv_kernel_size"])
     except KeyError as error:
         raise AskError(f"{config.name}: linear_attn_config lacks {error.args[0]}") from None
     hidden, inner = config.positive("hidden_size"), heads * width
-    # the output gate: low rank, or the whole matrix (Kimi K3)
-    gate = hidden * inner if linear.get("use_full_rank_gate") else (hidden + inner) * width
+    # decay and output gate: of low rank, or whole matrices (the gate of Kimi K3, both of Ling 3)
+    low, whole = (hidden + inner) * width, hidden * inner
+    decay = whole if config.get("no_kda_lora") else low
+    gate = whole if config.get("no_kda_lora") or linear.get("use_full_rank_gate") else low
     return Mixer(
         kind="kda",
         state=State(
             conv_kernel=kernel, conv_dim=3 * inner, rows=heads, row_elements=width * width,
             recurrent_dtype="float32",
         ),
-        params=hidden * (3 * inner + width) + width * inner + gate + inner * hidden,
+        params=3 * hidden * inner + decay + gate + inner * hidden,
         other_params=hidden * heads + 3 * inner * kernel + inner + heads + width,
     )  # fmt: skip
 

@@ -25,6 +25,10 @@ SPARSE_FP8_BYTES = 656  # fp8_ds_mla: 512 fp8 latents, 16 B of scales, 64 bf16 r
 COMPRESSED_BYTES = 584  # DeepSeek-V4: 448 fp8, 128 B rope, 8 B scales
 COMPRESSED_ALIGN_BYTES = 576  # the decode kernel's row stride
 
+# Models whose states are prefilled by FlashKDA, which exports a checkpoint like the kinds that
+# the profile names (models/kimi_k3/nvidia/kda.py; Kimi Linear has another kernel).
+FLASH_KDA = ("KimiK3ForConditionalGeneration",)
+
 
 class Cache(Struct, frozen=True):
     """One layer's cache, on one rank."""
@@ -281,7 +285,9 @@ def _state_cache(
     if deployment.enable_prefix_caching:
         # "align" mode: the running state, the last block boundary's, and for kernels that
         # export it mid-prefill one checkpoint more
-        blocks += 1 + (mixer.kind in profile.state_checkpoint_kinds)
+        kinds = profile.state_checkpoint_kinds
+        exports = mixer.kind in kinds or (bool(kinds) and model.architecture in FLASH_KDA)
+        blocks += 1 + exports
     return Cache(
         kind="state",
         block_tokens=0,

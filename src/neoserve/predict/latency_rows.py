@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..schema.engine import Deployment
 from ..schema.workload import Workload
@@ -36,8 +36,7 @@ _UNSTATED_PROMPT_TOKENS, _UNSTATED_OUTPUT_TOKENS = 220, 190  # ShareGPT means
 _BENCH_TOKENS = 128  # llama-bench's own default
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(NamedTuple):
     """One row, in our documents."""
 
     id: str

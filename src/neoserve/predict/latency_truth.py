@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from ..stats import mean, quantile
-from .latency_rows import FLAGS, Case, case_of, left_out, plain_flags
+from .latency_rows import FLAGS, Case
 from .serve import Server, closed, open_loop
 from .server import static
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(NamedTuple):
     """One flag of one row."""
 
     case: Case
@@ -108,25 +107,9 @@ def _open(case: Case, server: Server) -> dict[str, float]:
     }  # fmt: skip
 
 
-def compare(
-    rows: Iterable[Mapping[str, str]], server_for: Callable[[Case], Server | None]
-) -> list[Comparison]:
-    """All plain flags of all rows that `server_for` can resolve."""
-    found = []
-    for row in rows:
-        if not plain_flags(row) or left_out(row):
-            continue
-        case = case_of(row)
-        server = server_for(case)
-        if server is None:
-            continue
-        predicted = predictions(case, server)
-        found += [
-            Comparison(case, flag, value, predicted[flag])
-            for flag, value in case.observed.items()
-            if flag in FLAGS and flag in predicted
-        ]
-    return found
+def flags_of(case: Case) -> list[tuple[str, float]]:
+    """(flag, observed) of the figures that count."""
+    return [(flag, value) for flag, value in case.observed.items() if flag in FLAGS]
 
 
 def summary(comparisons: Sequence[Comparison]) -> dict[str, float]:
