@@ -143,12 +143,10 @@ def max_position(config: Config) -> int:
 def _layers(config: Config, family: Family, kinds: list[str]) -> tuple[Layer, ...]:
     """One object for each distinct layer, so that later passes can tell repeats by identity."""
     symbols = block_symbols(config)
-    # HRM: two stacks of layers that run again and again, each time with caches of their own
-    stored = 2 * config.number("num_layers_per_stack", 0)
     norm = family.norms_per_layer * config.positive("hidden_size")
     if family.all_bias:
         norm *= 2
-    norm += _beside(config)
+    reused = _reused(config, kinds)
     made: dict[Layer, Layer] = {}
     layers = []
     for i, kind in enumerate(kinds):
@@ -156,20 +154,33 @@ def _layers(config: Config, family: Family, kinds: list[str]) -> tuple[Layer, ..
         layer = Layer(
             mixers=layer_mixers(config.at_layer(i), family, kind, i),
             ffn=_ffn_of(config.at_layer(i), family, i, symbol, kind),
-            norm_params=norm,
+            norm_params=norm + _beside(config, kind),
         )
-        if stored and i >= stored:
+        if i in reused:
             layer = _without_weights(layer)
         layers.append(made.setdefault(layer, layer))
     return tuple(layers)
 
 
+def _reused(config: Config, kinds: list[str]) -> frozenset[int]:
+    """Layers that run on the weights of earlier ones, with caches of their own."""
+    stored = 2 * config.number("num_layers_per_stack", 0)
+    if stored:  # HRM: two stacks that run in turns
+        return frozenset(range(stored, len(kinds)))
+    blocks = config.number("num_mem_blocks", 0)
+    if blocks:  # Zamba 2: hybrid layers take turns in a few blocks of weights
+        hybrid = [i for i, kind in enumerate(kinds) if kind == "both"]
+        return frozenset(hybrid[blocks:])
+    return frozenset()
+
+
 def _without_weights(layer: Layer) -> Layer:
-    mixers = tuple(m.replace(params=0, other_params=0) for m in layer.mixers)
-    return Layer(mixers=mixers)
+    """Weights are counted where they stand first; states of hybrids have their own."""
+    mixers = tuple(m if m.state else m.replace(params=0, other_params=0) for m in layer.mixers)
+    return Layer(mixers=mixers, norm_params=layer.norm_params)
 
 
-def _beside(config: Config) -> int:
+def _beside(config: Config, kind: str) -> int:
     """What a layer holds beside mixer, feed-forward and their norms."""
     hidden = config.positive("hidden_size")
     # Qwen4: several residual streams, mixed at low rank before mixer and feed-forward
@@ -177,7 +188,12 @@ def _beside(config: Config) -> int:
     mixing = 2 * streams * hidden * (2 * rank + streams + 1) if rank else 0
     # Gemma 3n and 4: the layer's own embedding, gated; Gemma 3n: a low-rank bypass
     own = config.number("hidden_size_per_layer_input", 0) + config.number("laurel_rank", 0)
-    return mixing + 2 * hidden * own
+    bypass = 0
+    if kind == "both" and config.get("num_mem_blocks"):
+        # Zamba 2: a matrix into the state mixer, and an adapter to the shared feed-forward
+        rank = config.number("adapter_rank", 0)
+        bypass = hidden * hidden + rank * (hidden + 2 * config.positive("intermediate_size"))
+    return mixing + bypass + 2 * hidden * own
 
 
 def _ffn_of(config: Config, family: Family, layer: int, symbol: str, kind: str) -> Ffn:
@@ -309,8 +325,21 @@ def _encoder(tower: Any) -> int:
     inner = _first(tower, "intermediate_size", "encoder_ffn_dim") or 4 * width
     if tower.get("model_type") in ("glm4v_vision", "glm4v_moe_vision"):
         inner = _first(tower, "out_hidden_size") or inner  # glm4_1v.py: the other is the merger's
-    matrices = 3 if tower.get("hidden_act") in ("silu", "quick_silu") else 2
-    return depth * (4 * width * width + matrices * width * inner)
+    gated = tower.get("hidden_act") in ("silu", "quick_silu")
+    matrices = 3 if gated or tower.get("model_type") == "gemma4_vision" else 2
+    return depth * (4 * width * width + matrices * width * inner) + _merger(tower, width)
+
+
+def _merger(tower: Mapping[str, Any], width: int) -> int:
+    """Qwen-VL: two layers that join neighbouring patches, and one more pair for each depth that
+    feeds the text model directly."""
+    side, out = _first(tower, "spatial_merge_size"), _first(tower, "out_hidden_size")
+    if not str(tower.get("model_type")).startswith("qwen") or not side or not out:
+        return 0
+    joined = width * side * side
+    deep = tower.get("deepstack_visual_indexes")
+    count = 1 + (len(deep) if isinstance(deep, list) else 0)
+    return count * joined * (joined + out)
 
 
 def _first(values: Mapping[str, Any], *names: str) -> int:

@@ -127,6 +127,10 @@ def _geometry(config: Config, kind: str, layer: int) -> tuple[int, int, int, int
     if kind == "full" and config.get("global_head_dim"):
         head_dim = v_dim = config.positive("global_head_dim")
         kv_heads = int(config.get("num_global_key_value_heads") or kv_heads)
+    other = config.get("attention_other_setting")  # Step 3.5
+    if kind == "sliding" and other and other["attention_type"] == "sliding_attention":
+        heads, kv_heads = int(other["num_attention_heads"]), int(other["num_attention_groups"])
+        head_dim = v_dim = int(other["head_dim"])
     if kind == "sliding" and config.get("swa_num_attention_heads"):  # MiMo-V2
         heads = config.positive("swa_num_attention_heads")
         kv_heads = config.positive("swa_num_key_value_heads", kv_heads)

@@ -56,7 +56,7 @@ def answer_plan(request: PlanAsk) -> Plan:
         raise AskError("no hardware was given; name some with --on, for example H100-SXM,L40S")
     found = find_model(request.model, request.online)
     models = [(s, scheme_model(found, s)) for s in schemes_of(found, machines, request)]
-    grid = grid_of(request, machines)
+    grid = grid_of(request, found, machines)
     size = grid.size(machines, len(models))
     if size > MAX_CANDIDATES:
         raise AskError(f"{size:,} candidates; at most {MAX_CANDIDATES:,}: narrow one of the lists")
@@ -71,6 +71,7 @@ def answer_plan(request: PlanAsk) -> Plan:
         rate_rps=request.rate_rps,
         command_of=lambda answer: command_of(answer, request.model),
         keep=request.keep,
+        tries=lambda m, scheme: bool(request.weight_quant) or scheme in usual_schemes(m),
     )  # fmt: skip
 
 
@@ -167,17 +168,20 @@ def schemes_of(model: ModelSpec, machines: Iterable[Machine], request: PlanAsk) 
         return list(dict.fromkeys(request.weight_quant))
     if model.quantization.method:
         return ["checkpoint"]
-    kinds = {m.hardware.kind for m in machines}
-    schemes = list(_CPU_SCHEMES if kinds == {"cpu"} else _GPU_SCHEMES)
-    if len(kinds) > 1 and "cpu" in kinds:
-        schemes += [s for s in _CPU_SCHEMES if s not in schemes]
-    return schemes
+    return list(dict.fromkeys(s for m in machines for s in usual_schemes(m)))
 
 
-def grid_of(request: PlanAsk, machines: Iterable[Machine]) -> Grid:
+def usual_schemes(machine: Machine) -> tuple[str, ...]:
+    """What is worth trying on a kind of machine."""
+    return _CPU_SCHEMES if machine.hardware.kind == "cpu" else _GPU_SCHEMES
+
+
+def grid_of(request: PlanAsk, model: ModelSpec, machines: Iterable[Machine]) -> Grid:
     """The lists of the request; what it leaves open is filled by what usually matters."""
     quantized_kv = any("fp8" in m.hardware.peak_flops_per_s for m in machines)
     hit = request.workload.prefix_hit_share > 0
+    # each running request needs a block for its state: the default may be too many
+    has_state = any(m.state for layer in model.layers for m in layer.mixers)
     return Grid(
         tensor_parallel=request.tensor_parallel,
         pipeline_parallel=request.pipeline_parallel,
@@ -185,7 +189,7 @@ def grid_of(request: PlanAsk, machines: Iterable[Machine]) -> Grid:
         kv_cache_dtype=request.kv_cache_dtype or (("auto", "fp8") if quantized_kv else ("auto",)),
         enforce_eager=request.enforce_eager,
         enable_prefix_caching=request.enable_prefix_caching or ((True, False) if hit else (True,)),
-        max_num_seqs=request.max_num_seqs or (None,),
+        max_num_seqs=request.max_num_seqs or ((None, 128) if has_state else (None,)),
         max_num_batched_tokens=request.max_num_batched_tokens or (None,),
     )
 

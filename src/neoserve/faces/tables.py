@@ -163,14 +163,17 @@ def show_plan(result: Plan) -> str:
 
 
 def _rejections(result: Plan) -> str:
-    reasons: dict[str, int] = {}
+    """One line a machine, rank count and scheme: the first reason met there."""
+    reasons: dict[str, list[str]] = {}
     for r in result.rejected:
         d = r.deployment
-        key = f"{d.hardware} TP {d.tensor_parallel} {d.weight_quant}: {r.reason}"
-        reasons[key] = reasons.get(key, 0) + 1
-    lines = [wrap(f"{reason}" + (f" ({n} candidates)" if n > 1 else ""))
-             for reason, n in list(reasons.items())[:6]]  # fmt: skip
+        place = f"{d.hardware} TP {d.tensor_parallel} {d.weight_quant}"
+        reasons.setdefault(place, []).append(r.reason)
+    lines = [
+        wrap(f"{place}: {found[0]}" + (f" ({len(found)} candidates)" if len(found) > 1 else ""))
+        for place, found in list(reasons.items())[:6]
+    ]
     more = len(reasons) - len(lines)
     if more > 0:
-        lines.append(f"  and {more} more reasons (--json lists them)")
+        lines.append(f"  and {more} more (--json lists them)")
     return "\n".join(["Would not start", *lines])

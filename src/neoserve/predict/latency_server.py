@@ -1,4 +1,4 @@
-"""The replica that a truth row describes: part of a socket, what its cache holds, what betrays it."""
+"""The replica that a truth row describes: its part of a socket, what its cache holds."""
 
 from __future__ import annotations
 

@@ -95,9 +95,11 @@ def plan(
     rate_rps: float = 0.0,
     command_of: Callable[[Prediction], str] = lambda _: "",
     keep: int = 50,
+    tries: Callable[[Machine, str], bool] = lambda _machine, _scheme: True,
 ) -> Plan:
     """Rank every combination of models (one per weight scheme), machines and grid.
 
+    `tries` says which schemes are looked at on which machine.
     `rate_rps` sizes a fleet for each candidate and prices that; otherwise the operating point of
     the workload is priced. Documents are built for the first `keep` and the Pareto set only.
     """
@@ -105,6 +107,8 @@ def plan(
     rejected: list[Rejection] = []
     count, memo = 0, Memo()
     for machine, (scheme, model) in itertools.product(machines, models):
+        if not tries(machine, scheme):
+            continue
         for deployment in grid.deployments(base.replace(weight_quant=scheme), machine):
             count += 1
             explain = len(rejected) < MAX_REJECTED
