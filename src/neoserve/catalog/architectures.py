@@ -15,6 +15,7 @@ from .files import nearest
 from .layer_kinds import block_symbols, layer_kinds
 from .mixers import layer_mixers
 
+NO_LENGTH = "{name} states no context length: 2,048 tokens are taken, as vLLM does"
 MAX_LAYERS = 2048  # beyond any model; guards against absurd input
 
 
@@ -73,6 +74,7 @@ def _read(raw: Mapping[str, Any], name: str) -> ModelSpec:
         fixed_kv_dtype=family.fixed_kv_dtype,
         vllm_until=VLLM_UNTIL.get(architecture, ""),
         vllm_refusal=family.refusal or _vllm_refusal(config, num_layers),
+        notes=() if _stated_lengths(config) else (NO_LENGTH.format(name=name),),
     )
 
 
@@ -123,14 +125,17 @@ def dtype_of(raw: Mapping[str, Any], name: str) -> str:
     return dtype
 
 
+def _stated_lengths(config: Config) -> list[int]:
+    return [config.positive(key) for key in LENGTHS if config.get(key)]
+
+
 def max_position(config: Config) -> int:
     """The longest context: the smallest stated length, times a linear or dynamic rope factor.
 
     YaRN and Llama-3 scaling leave max_position_embeddings already scaled (vLLM 0.32,
     config/model.py:_get_and_verify_max_len).
     """
-    stated = [config.positive(key) for key in LENGTHS if config.get(key)]
-    length = min(stated, default=2048)
+    length = min(_stated_lengths(config), default=2048)
     rope = config.get("rope_scaling") or config.get("rope_parameters") or {}
     if isinstance(rope, dict) and "gemma3" not in str(config.get("model_type")):
         kind = rope.get("rope_type") or rope.get("type")

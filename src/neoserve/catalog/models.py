@@ -86,7 +86,7 @@ def find_model(text: str, online: bool = True) -> ModelSpec:
 def _bundled(name: str) -> ModelSpec:
     spec = read_config(bundled_config(name), name)
     note = bundled_note(name)
-    return spec.replace(notes=(f"{name}: {note}",)) if note else spec
+    return spec.replace(notes=(*spec.notes, f"{name}: {note}")) if note else spec
 
 
 def _miss(text: str) -> CatalogMiss:

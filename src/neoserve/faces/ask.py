@@ -58,6 +58,8 @@ def answer_plan(request: PlanAsk) -> Plan:
     models = [(s, scheme_model(found, s)) for s in schemes_of(found, machines, request)]
     grid = grid_of(request, found, machines)
     size = grid.size(machines, len(models))
+    if not size:
+        raise AskError("one of the lists to compare is empty; give it at least one value")
     if size > MAX_CANDIDATES:
         raise AskError(f"{size:,} candidates; at most {MAX_CANDIDATES:,}: narrow one of the lists")
     base = request.deployment.replace(max_model_len=length_of(request, found))
@@ -81,13 +83,17 @@ def asker(
     """A maker of questions that looks each machine's facts up once."""
     engine, version = request.deployment.engine, request.deployment.engine_version
     facts: dict[str, tuple[EngineProfile, Coefficients]] = {}
+    workload = request.workload
+    if request.rate_rps:  # a fleet is sized for arrivals, whatever the workload says
+        arrival = "poisson" if workload.arrival == "closed" else workload.arrival
+        workload = workload.replace(arrival=arrival, rate_rps=request.rate_rps)
 
     def make(model: ModelSpec, machine: Machine, deployment: Deployment) -> Ask:
         if machine.id not in facts:
             facts[machine.id] = facts_of(machine, engine, version)
         profile, coefficients = facts[machine.id]
         return Ask(
-            model, machine, deployment, request.workload, profile, coefficients, slo,
+            model, machine, deployment, workload, profile, coefficients, slo,
             None, request.utilization_share,
         )  # fmt: skip
 
@@ -97,10 +103,8 @@ def asker(
 def facts_of(machine: Machine, engine: str, version: str) -> tuple[EngineProfile, Coefficients]:
     """How an engine behaves on a machine: memory rules and speed."""
     device = "cpu" if machine.hardware.kind == "cpu" else "gpu"
-    return (
-        find_profile(engine, version, device),
-        coefficients_for(machine.hardware, engine, version),
-    )
+    profile = find_profile(engine, version, device)
+    return profile, coefficients_for(machine.hardware, profile.engine, version)
 
 
 def ask_for(
@@ -250,11 +254,6 @@ def check_deployment(deployment: Deployment) -> Deployment:
     if not 0 <= deployment.num_speculative_tokens <= 64:
         raise AskError(
             f"--num-speculative-tokens is {deployment.num_speculative_tokens}; expected 0 to 64"
-        )
-    if deployment.tensor_parallel % deployment.decode_context_parallel:
-        raise AskError(
-            f"--decode-context-parallel {deployment.decode_context_parallel} does not divide "
-            f"--tensor-parallel {deployment.tensor_parallel}"
         )
     return deployment
 

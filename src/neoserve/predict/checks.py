@@ -16,7 +16,7 @@ def refusal_of(model: ModelSpec, deployment: Deployment, profile: EngineProfile)
     """Why the engine would not build the model. "" if it would."""
     tp = deployment.tensor_parallel
     if profile.engine == "vllm":
-        refusal = _vllm(model, profile) or _vllm_options(model, deployment, profile)
+        refusal = _vllm(model, deployment, profile) or _vllm_options(model, deployment, profile)
         if refusal:
             return refusal
     if model.num_heads % tp:
@@ -31,11 +31,11 @@ def refusal_of(model: ModelSpec, deployment: Deployment, profile: EngineProfile)
     return ""
 
 
-def _vllm(model: ModelSpec, profile: EngineProfile) -> str:
-    lowest = profile.versions.split(",")[0].removeprefix(">=")
+def _vllm(model: ModelSpec, deployment: Deployment, profile: EngineProfile) -> str:
+    asked = deployment.engine_version or profile.versions.split(",")[0].removeprefix(">=")
     if model.vllm_until == "0.0":
         return f"vLLM does not serve {model.architecture}"
-    if model.vllm_until and _key(lowest) > _key(model.vllm_until):
+    if model.vllm_until and _key(asked) > _key(model.vllm_until):
         return (
             f"vLLM serves {model.architecture} until {model.vllm_until} only; "
             f"ask for it with --engine-version {model.vllm_until}"
@@ -75,7 +75,14 @@ def _context_parallel(mixer: Mixer, deployment: Deployment) -> str:
 
 
 def _key(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("."))
+    """Leading numbers: 0.24.1rc2 → (0, 24, 1)."""
+    found = []
+    for part in version.split("."):
+        digits = part[: len(part) - len(part.lstrip("0123456789"))]
+        if not digits:
+            break
+        found.append(int(digits))
+    return tuple(found)
 
 
 def _attention(mixer: Mixer, tp: int) -> str:

@@ -58,6 +58,7 @@ def resolved(deployment: Deployment, model: ModelSpec, hardware: HardwareSpec,
     tokens = profile.default_max_num_batched_tokens or tokens
     seqs = profile.default_max_num_seqs or seqs
     return deployment.replace(
+        engine=profile.engine,  # an alias has been understood
         max_model_len=deployment.max_model_len or model.max_position_tokens,
         max_num_batched_tokens=deployment.max_num_batched_tokens or tokens,
         max_num_seqs=deployment.max_num_seqs or seqs,
@@ -180,7 +181,13 @@ def budget(
     activations = activation_bytes(need, deployment, profile)
     graphs = graph_bytes(need, deployment) if hardware.kind != "cpu" else 0
     other = non_torch_bytes(deployment, hardware)
-    reserved = graphs if profile.graph_memory_reserved else 0
+    taken = weights + other + (graphs if profile.graph_memory_reserved else 0)
+    available = usable - taken - activations
+    if profile.rule == "sglang":  # what stays free for activations is the share not used
+        available = usable - taken
+    elif profile.rule == "trtllm":  # a share of what is free once a batch has run
+        usable, share = total, usable / total
+        available = int(share * (total - taken - activations))
     return Memory(
         total_bytes=total,
         usable_bytes=usable,
@@ -188,5 +195,5 @@ def budget(
         activation_bytes=activations,
         graph_bytes=graphs,
         non_torch_bytes=other,
-        available_kv_bytes=usable - weights - activations - other - reserved,
+        available_kv_bytes=available,
     )

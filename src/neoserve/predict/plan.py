@@ -80,6 +80,7 @@ class Candidate(Struct, frozen=True):
 
     ask: Ask
     meets_slo: bool | None
+    priced: bool
     money: float  # dollars per million output tokens; without a price, device-seconds
     tpot_s: float
     machines: int = 1
@@ -131,7 +132,9 @@ def plan(
         candidates=tuple(answers),
         pareto=tuple(i for i, c in enumerate(kept) if id(c) in front),
         rejected=tuple(rejected),
-        summary=summary(best, answers, rejected, slo, rate_rps),
+        summary=summary(
+            best, answers, rejected, slo, rate_rps, bool(kept) and math.isinf(kept[0].money)
+        ),
     )
 
 
@@ -141,13 +144,14 @@ def _candidate(ask: Ask, rate_rps: float, memo: Memo, explain: bool) -> Candidat
     if found.run is None:
         return Rejection(deployment=found.deployment, reason=found.refusal)
     deployment, run, machines = found.deployment, found.run, 1
+    priced = ask.machine.price is not None
     if rate_rps:
         highest = memo.get(
             ("max rate", id(run.server)),
             lambda: max_rate_rps(run.server, ask.slo, arrival_variability(run.workload)),
         )
         if highest <= 0.0:
-            return Candidate(ask, False, math.inf, run.point.tpot_s)
+            return Candidate(ask, False, priced, math.inf, run.point.tpot_s)
         machines = fleet_for(rate_rps, highest * deployment.replicas, 0.0).replicas
         share = ask.workload.replace(rate_rps=rate_rps / machines)
         run = outcome(replace(ask, workload=share), memo).run or run
@@ -160,7 +164,7 @@ def _candidate(ask: Ask, rate_rps: float, memo: Memo, explain: bool) -> Candidat
     usd = usd_per_hour(ask, deployment)
     paid = deployment.devices_per_replica * deployment.replicas if usd is None else usd / 3600
     meets = meets_slo(run.server, run.point, ask.slo)
-    return Candidate(ask, meets, paid / tokens_per_s * 1e6, run.point.tpot_s, machines)
+    return Candidate(ask, meets, priced, paid / tokens_per_s * 1e6, run.point.tpot_s, machines)
 
 
 def _told(candidate: Candidate, memo: Memo) -> Prediction:
@@ -183,16 +187,21 @@ def _told(candidate: Candidate, memo: Memo) -> Prediction:
     )  # fmt: skip
 
 
-def rank_key(candidate: Candidate) -> tuple[bool, float, float]:
-    """What meets the SLO first, then the cheaper, then the faster."""
-    return candidate.meets_slo is False, candidate.money, candidate.tpot_s
+def rank_key(candidate: Candidate) -> tuple[bool, bool, float, float]:
+    """What meets the SLO first, then what has a price, then the cheaper, then the faster."""
+    c = candidate
+    return c.meets_slo is False, not c.priced, c.money, c.tpot_s
 
 
 def pareto(candidates: Sequence[Candidate]) -> set[int]:
-    """Ids of candidates that no other beats in both cost and time per token."""
+    """Ids of candidates that no other beats in both cost and time per token.
+
+    Dollars and device-seconds do not compare: where anything has a price, only that counts.
+    """
+    priced = [c for c in candidates if c.priced] or candidates
     front: set[int] = set()
-    fastest = float("inf")
-    for candidate in sorted(candidates, key=lambda c: (c.money, c.tpot_s)):
+    fastest = math.inf
+    for candidate in sorted(priced, key=lambda c: (c.money, c.tpot_s)):
         if candidate.tpot_s < fastest:
             fastest = candidate.tpot_s
             front.add(id(candidate))
@@ -205,8 +214,9 @@ def summary(
     rejected: Sequence[Rejection],
     slo: Slo | None,
     rate_rps: float,
+    hopeless: bool = False,
 ) -> str:
-    """One sentence that a manager understands."""
+    """One sentence that a manager understands. `hopeless`: no rate at all meets the SLO."""
     if not ranked:
         reason = rejected[0].reason if rejected else "nothing was asked for"
         return f"No configuration starts: {reason}."
@@ -214,8 +224,9 @@ def summary(
         closest = ranked[0]
         assert closest.latency is not None
         return (
-            f"No configuration meets {slo.show() if slo else 'the SLO'}; the cheapest that starts "
-            f"is {_where(closest)} with a first token after "
+            f"No configuration meets {slo.show() if slo else 'the SLO'}; the "
+            f"{'fastest' if hopeless else 'cheapest'} that starts is {_where(closest)} with a "
+            f"first token after "
             f"{show_duration(closest.latency.ttft_s.mean)} and one every "
             f"{show_duration(closest.latency.tpot_s.mean)}."
         )

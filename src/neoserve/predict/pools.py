@@ -74,14 +74,19 @@ def trtllm_capacity(
     available_bytes: int,
     max_model_len: int,
 ) -> tuple[KvCapacity, str]:
-    """Blocks of `tokens_per_block` over all layers; windows are allocated in full."""
+    """Blocks of `tokens_per_block` over all layers; windows are allocated in full.
+
+    The states of max_num_seqs requests are set apart first.
+    """
     full, window, state = _split(model, deployment)
     block = deployment.block_size or profile.default_block_size
-    per_token = full + window
-    blocks = int(max(0, available_bytes) // (block * per_token)) if per_token else 1
-    need = -(-max_model_len // block)
+    per_token, seqs = full + window, deployment.max_num_seqs or 1
+    requests = min(seqs, int(max(0, available_bytes) // state)) if state else seqs
+    left = max(0.0, available_bytes - requests * state)
+    blocks = int(left // (block * per_token)) if per_token else 0
+    concurrency = blocks / -(-max_model_len // block) if per_token else float(requests)
     return _answer(
-        model, per_token, state, blocks * block, blocks / need, block, max_model_len,
+        model, per_token, state, blocks * block, concurrency, block, max_model_len,
         available_bytes,
     )  # fmt: skip
 
@@ -91,8 +96,13 @@ def llama_cpp_cells(context_tokens: int) -> int:
     return LLAMA_CPP_PAD * -(-context_tokens // LLAMA_CPP_PAD)
 
 
+def llama_cpp_state_bytes(model: ModelSpec) -> int:
+    """One request's recurrent and convolution states, in f32."""
+    states = [m.state for layer in model.layers for m in layer.mixers if m.state]
+    return 4 * sum(_state_elements(state) for state in states)
+
+
 def _state_elements(state: State) -> int:
-    """Numbers of one request's recurrent and convolution state in one layer."""
     inputs = state.conv_dim + state.groups * state.group_dim
     return state.rows * state.row_elements + max(0, state.conv_kernel - 1) * inputs
 
@@ -109,11 +119,10 @@ def llama_cpp_bytes(
         if kind not in GGML_BYTES:
             raise AskError(f"cache type {kind!r} is unknown; known: {', '.join(GGML_BYTES)}")
     cells = llama_cpp_cells(context_tokens)
-    total = 0.0
+    total = float(slots * llama_cpp_state_bytes(model))
     for layer in model.layers:
         for mixer in layer.mixers:
-            if mixer.state:
-                total += slots * _state_elements(mixer.state) * 4  # f32
+            if mixer.state or not mixer.caches:
                 continue
             held = cells
             if mixer.window_tokens:

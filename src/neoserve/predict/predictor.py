@@ -30,7 +30,14 @@ from .checks import refusal_of
 from .cost import COST_DIVISOR, cost_of, hourly_usd, price_basis
 from .kv import Layout, blocks_per_request, capacity, in_flight_tokens, layout, num_blocks
 from .memory import Footprint, budget, footprint, resolved
-from .pools import llama_cpp_bytes, llama_cpp_cells, sglang_capacity, trtllm_capacity
+from .pools import (
+    LLAMA_CPP_PAD,
+    llama_cpp_bytes,
+    llama_cpp_cells,
+    llama_cpp_state_bytes,
+    sglang_capacity,
+    trtllm_capacity,
+)
 from .serve import Point, Server, Serving, operating_point, report, server_of
 from .server import limits_of
 from .step import Shape, StepModel, shape_of
@@ -76,10 +83,10 @@ class Fit(Struct, frozen=True):
 
 
 class Run(NamedTuple):
-    """One replica at its operating point, under its share of the load."""
+    """One replica at its operating point, under its share of the workload."""
 
     server: Server
-    workload: Workload
+    workload: Workload  # of all replicas
     point: Point
 
 
@@ -129,6 +136,11 @@ def impossible(ask: Ask, deployment: Deployment, memo: Memo) -> str:
         return (
             f"tensor_parallel x pipeline_parallel = {deployment.devices_per_replica} devices; "
             f"{ask.machine.id} has {devices}"
+        )
+    if deployment.tensor_parallel % deployment.decode_context_parallel:
+        return (
+            f"decode_context_parallel {deployment.decode_context_parallel} does not divide "
+            f"tensor_parallel {deployment.tensor_parallel}"
         )
     if deployment.pipeline_parallel > len(model.layers):
         return f"{deployment.pipeline_parallel} pipeline stages for {len(model.layers)} layers"
@@ -274,12 +286,14 @@ def _pool_fit(ask: Ask, deployment: Deployment, memories: tuple[Memory, ...], re
 
 def _llama_cpp(ask: Ask, deployment: Deployment, available: int) -> tuple[KvCapacity, str, float]:
     """llama.cpp allocates n_ctx cells for all slots at start."""
-    slots, length = deployment.max_num_seqs or 4, deployment.max_model_len or 0
+    slots, length = deployment.max_num_seqs or 1, deployment.max_model_len or 0
     cells = llama_cpp_cells(slots * length)
     kind = "q8_0" if deployment.kv_cache_dtype.startswith(("fp8", "int8")) else "f16"
     num_bytes = llama_cpp_bytes(ask.model, cells, kind, kind, slots=slots)
+    more = llama_cpp_bytes(ask.model, cells + LLAMA_CPP_PAD, kind, kind, slots=slots)
     kv = KvCapacity(
-        bytes_per_token=num_bytes / cells, state_bytes_per_request=0, block_size_tokens=1,
+        bytes_per_token=(more - num_bytes) / LLAMA_CPP_PAD,
+        state_bytes_per_request=llama_cpp_state_bytes(ask.model), block_size_tokens=1,
         num_blocks=cells, kv_tokens=cells, max_concurrency=float(slots), bytes_per_block=0,
         bytes_per_request=num_bytes // slots, max_model_len=length, longest_request_tokens=length,
     )  # fmt: skip
@@ -294,12 +308,7 @@ def _llama_cpp(ask: Ask, deployment: Deployment, available: int) -> tuple[KvCapa
 
 def _run(ask: Ask, deployment: Deployment, slots: float, memo: Memo) -> Run:
     """The operating point of one replica, which sees its share of the load."""
-    d, copies, workload = deployment, deployment.replicas, ask.workload
-    if copies > 1:
-        workload = workload.replace(
-            rate_rps=workload.rate_rps / copies,
-            concurrency=max(1, round(workload.concurrency / copies)),
-        )
+    d, workload = deployment, ask.workload
     step_key = (
         "step", ask.machine.id, id(ask.model), d.tensor_parallel, d.pipeline_parallel,
         d.expert_parallel, d.kv_cache_dtype, d.enforce_eager,
@@ -308,19 +317,19 @@ def _run(ask: Ask, deployment: Deployment, slots: float, memo: Memo) -> Run:
     kv_tokens = None if math.isinf(slots) else slots * context
     limits = limits_of(d, ask.machine.hardware, context, kv_tokens)
     caching = d.enable_prefix_caching and workload.prefix_hit_share > 0
-    load = (caching, workload.rate_rps, workload.concurrency)
     server = memo.get(
-        ("server", *step_key, limits, *load),
+        ("server", *step_key, limits, caching),
         lambda: server_of(
             _step(ask, d, step_key, memo), ask.machine.hardware, d, ask.coefficients, workload,
             kv_tokens,
         ),
     )  # fmt: skip
+    in_flight, rate_rps = workload.concurrency / d.replicas, workload.rate_rps / d.replicas
     if workload.arrival == "closed":  # slots beyond the requests in flight change nothing
-        limits = limits._replace(slots=min(limits.slots, float(workload.concurrency)))
+        limits = limits._replace(slots=min(limits.slots, in_flight))
     point = memo.get(
-        ("point", *step_key, limits, *load),
-        lambda: operating_point(server, workload),
+        ("point", *step_key, limits, caching, in_flight, rate_rps),
+        lambda: operating_point(server, workload, d.replicas),
     )
     return Run(server, workload, point)
 
@@ -347,10 +356,12 @@ def usd_per_hour(ask: Ask, deployment: Deployment) -> float | None:
     price, priced = ask.machine.price, ask.machine.priced_devices
     if price is None:
         return None
+    if ask.machine.hardware.kind == "cpu":  # its ranks are NUMA nodes of one machine
+        return price.usd_per_hour * deployment.replicas
     devices = deployment.devices_per_replica * deployment.replicas
-    if ask.machine.id == ask.machine.hardware.id and ask.machine.hardware.kind != "cpu":
+    if ask.machine.id == ask.machine.hardware.id:
         return price.usd_per_hour * devices / priced
-    return hourly_usd(price, devices if ask.machine.hardware.kind != "cpu" else 1, priced)
+    return hourly_usd(price, devices, priced)
 
 
 def _answer(
@@ -436,19 +447,22 @@ def advice(
     if ask.profile.graph_memory_reserved and not deployment.enforce_eager:
         others.append(deployment.replace(enforce_eager=True))
         names.append("enforce_eager (slower decoding)")
-    need = _footprint(ask, deployment, memo)
-    freed = [
-        budget(need, d, ask.profile, ask.machine.hardware).available_kv_bytes
-        - memory.available_kv_bytes
-        for d in others
-    ]
-    worth = sorted(zip(freed, names, strict=True), reverse=True)
-    floor = 0.02 * max(1, memory.available_kv_bytes)
-    lines = [f"{name} frees {show_bytes(b)} a device" for b, name in worth if b > floor]
-    wasted = sum(g.padding_bytes * g.num_layers * g.blocks_per_request for g in kv.groups)
-    share = wasted / kv.bytes_per_request if kv.bytes_per_request else 0
-    if share > 0.05:
-        lines.append(f"{share:.0%} of a long request's KV memory is padding between layer types")
+    lines = []
+    if ask.available_kv_bytes is None:
+        freed = [
+            min(_available(_budgets(ask, d, memo))) - memory.available_kv_bytes for d in others
+        ]
+        floor = 0.02 * max(1, memory.available_kv_bytes)
+        worth = sorted(zip(freed, names, strict=True), reverse=True)
+        lines = [f"{name} frees {show_bytes(b)} a device" for b, name in worth if b > floor]
+    used = sum(
+        g.num_layers * (g.page_bytes - g.padding_bytes) * g.blocks_per_request for g in kv.groups
+    )
+    wasted = 1 - used / kv.bytes_per_request if kv.groups and kv.bytes_per_request else 0.0
+    if wasted > 0.05:
+        lines.append(
+            f"{wasted:.0%} of a long request's KV memory is padding between its kinds of layers"
+        )
     return tuple(lines)
 
 

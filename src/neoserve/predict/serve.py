@@ -65,15 +65,15 @@ class Serving(NamedTuple):
 
 
 def serve(server: Server, workload: Workload, slo: Slo | None = None) -> Serving:
-    """Means under the workload's arrivals; `replicas` is the caller's division of the load."""
+    """Means of one replica that takes all of the workload's arrivals."""
     return report(server, workload, operating_point(server, workload), slo)
 
 
-def operating_point(server: Server, workload: Workload) -> Point:
-    """Where the workload's arrivals bring the replica."""
+def operating_point(server: Server, workload: Workload, copies: int = 1) -> Point:
+    """Where the workload's arrivals, shared by `copies`, bring the replica."""
     if workload.arrival == "closed":
-        return closed(server, float(workload.concurrency))
-    return open_loop(server, workload.rate_rps, arrival_variability(workload))
+        return closed(server, workload.concurrency / copies)
+    return open_loop(server, workload.rate_rps / copies, arrival_variability(workload))
 
 
 class Point(NamedTuple):
