@@ -1,5 +1,6 @@
 """Regenerate what the documentation takes from the code: `make docs`.
 
+README.md          a plan and the claims
 docs/accuracy.md   tables from the truth files in tests/data
 docs/cli.md        every command's --help
 --check            exit 1 if a file would change, and say which
@@ -7,26 +8,37 @@ docs/cli.md        every command's --help
 
 from __future__ import annotations
 
+import contextlib
 import gzip
+import io
 import json
 import os
 import sys
 import tempfile
 from pathlib import Path
 
+from neoserve.faces import accuracy
+from neoserve.faces.cli import main as main_of_cli
+from neoserve.faces.latency import HEADER, latency, latency_table
+
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "tests" / "data"
+TOLD = ("single_tpot", "batched_tpot", "ttft")  # the metrics of the short tables
 BEGIN, END = "<!-- generated: {name} -->\n", "<!-- end generated -->"
 
 
 def main() -> int:
     """Write or check every generated block."""
     os.environ["COLUMNS"] = "100"
-    with tempfile.TemporaryDirectory() as folder:
-        blocks = {
-            "docs/accuracy.md": {"kv": kv_tables(Path(folder))},
-            "docs/cli.md": {"help": help_text()},
-        }
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        unpack(folder)
+        kv, speed = kv_documents(folder), latency(folder / "latency_rows.csv")
+    blocks = {
+        "README.md": {"example": example(), "claims": claims(kv, speed)},
+        "docs/accuracy.md": {"kv": kv_tables(kv), "latency": latency_tables(speed)},
+        "docs/cli.md": {"help": help_text()},
+    }
     changed = [name for name, parts in blocks.items() if rewrite(ROOT / name, parts)]
     for name in changed:
         print(f"{name} {'is stale: run make docs' if '--check' in sys.argv else 'rewritten'}")
@@ -56,30 +68,87 @@ def help_text() -> str:
 
 def unpack(folder: Path) -> None:
     """The truth files in the layout that `neoserve accuracy` reads."""
-    for packed in DATA.glob("*.jsonl.gz"):
+    for packed in (*DATA.glob("*.jsonl.gz"), *DATA.glob("*.csv.gz")):
         (folder / packed.stem).write_bytes(gzip.decompress(packed.read_bytes()))
+    (folder / "kv_capacity.jsonl").write_bytes((DATA / "kv_capacity.jsonl").read_bytes())
     (folder / "model_configs").mkdir()
     for packed in DATA.glob("*configs.json.gz"):
         for name, config in json.loads(gzip.decompress(packed.read_bytes())).items():
             (folder / "model_configs" / name).write_text(json.dumps(config))
 
 
-def kv_tables(folder: Path) -> str:
-    """Exact cases by family, and the memory error."""
-    from neoserve.faces import accuracy
-
-    unpack(folder)
-    (folder / "kv_capacity.jsonl").write_bytes((DATA / "kv_capacity.jsonl").read_bytes())
-    titles = [
-        ("kv_oracle.jsonl", "vLLM 0.32's own allocator, 116 models", accuracy.oracle),
-        ("kv_families.jsonl", "The same, architectures that the first set lacks", accuracy.oracle),
-        ("kv_capacity.jsonl", "Figures that engines logged", accuracy.logs),
+def kv_documents(folder: Path) -> list[dict]:
+    """`accuracy oracle` on both sets, `accuracy kv`."""
+    return [
+        accuracy.oracle(folder / "kv_oracle.jsonl", []),
+        accuracy.oracle(folder / "kv_families.jsonl", []),
+        accuracy.logs(folder / "kv_capacity.jsonl", []),
     ]
+
+
+def kv_tables(documents: list[dict]) -> str:
+    """Exact cases by family, and the memory error."""
+    titles = ("vLLM 0.32's own allocator, 116 models",
+              "The same code, architectures that the first set lacks",
+              "Figures that engines logged")  # fmt: skip
+    return "\n".join(
+        f"### {title}\n\n{markdown(document)}"
+        for title, document in zip(titles, documents, strict=True)
+    )
+
+
+def latency_tables(document: dict) -> str:
+    """Errors by metric, first by architecture, then by engine and device class."""
     text = ""
-    for name, title, compare in titles:
-        if (folder / name).is_file():
-            text += f"### {title}\n\n{markdown(compare(folder / name, []))}\n"
-    return text
+    for group, title in (("by_arch", "architecture"), ("by_engine", "engine"),
+                         ("by_device_class", "device class")):  # fmt: skip
+        rows = [r for r in latency_table(document, group) if r[0] in TOLD or group == "by_arch"]
+        text += f"### By {title}\n\n" + grid(["metric", title, *HEADER[2:]], rows) + "\n"
+    return text + f"{document['answered']:,} of {document['cases']:,} figures answered.\n"
+
+
+def grid(header: list[str], rows: list[list[str]]) -> str:
+    """A Markdown table."""
+    lines = [header, ["---"] * 2 + ["---:"] * (len(header) - 2), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def claims(kv: list[dict], speed: dict) -> str:
+    """The rows of the README's table."""
+    oracle, families, logs = kv
+    memory = logs["memory_error"]
+    dense, moe = (speed["by_arch"][arch] for arch in ("dense", "moe"))
+
+    def error(by_flag: dict, flag: str) -> str:
+        return f"{by_flag[flag]['median_ape']:.0%}"
+
+    n = sum(dense[f]["n"] for f in TOLD)
+    m = sum(moe[f]["n"] for f in TOLD)
+    return (
+        "| KV blocks, tokens, concurrency, refusals | vLLM 0.32's own allocator code, "
+        f"{oracle['cases'] + families['cases']:,} cases | "
+        f"{oracle['exact'] + families['exact']:,} exact |\n"
+        f"| the same, against logs | {logs['cases']} start-up logs, {logs['decided']} decided by "
+        f"what they state | {logs['decided_exact']} exact |\n"
+        f"| memory left for KV, from the spec sheet alone | {memory['n']} logs | median error "
+        f"{memory['median']:.1%}, within 5 % in {memory['within_5_percent']} |\n"
+        f"| TPOT one stream, TPOT batched, TTFT: dense | {n:,} public figures | median error "
+        f"{', '.join(error(dense, f) for f in TOLD)} |\n"
+        f"| the same: MoE | {m:,} public figures | median error "
+        f"{', '.join(error(moe, f) for f in TOLD)} |\n"
+    )
+
+
+def example() -> str:
+    """A real plan."""
+    slo = "ttft:mean<2s; tpot:mean<50ms"
+    asked = "plan Qwen/Qwen3-32B --on H100-SXM,L40S,c8g.4xlarge --rate 4"
+    load = "--isl 1000 --osl 300"
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        main_of_cli([*asked.split(), *load.split(), "--slo", slo])
+    shell = f"neoserve {asked} \\\n    {load} --slo '{slo}'"
+    return f"```\n$ {shell}\n\n{out.getvalue()}```\n"
 
 
 def markdown(document: dict) -> str:

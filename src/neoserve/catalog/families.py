@@ -36,6 +36,7 @@ class Family(Document, frozen=True):
     expanded_latent: bool = False  # latent attention that caches keys and values of every head
     sparse_when_typed: bool = False  # an indexer only where layer_types says sparse (HY-V4)
     wraps: bool = False  # vLLM builds the class that the text part of the config names
+    convolved: bool = False  # keys, values and outputs pass short convolutions (Inkling)
     paired: bool = False  # two attentions and two dense feed-forwards in each layer (LongCat)
     looped: bool = False  # layers run twice, the second time over a window of their own
     refusal: str = ""  # why vLLM does not start it with its defaults
@@ -236,6 +237,8 @@ FAMILIES: dict[str, Family] = {
     "Grok1ForCausalLM": Family(norms_per_layer=4, tied=True),
     "HunYuanMoEV1ForCausalLM": Family(qk_norm="head", tied=True),
     "HYV3ForCausalLM": Family(qk_norm="head"),
+    "InklingForCausalLM": Family(qk_norm="head", convolved=True),
+    "InklingForConditionalGeneration": Family(qk_norm="head", convolved=True),
     "K2HorizonForCausalLM": Family(qk_norm="full", query_gate=True),
     "LagunaForCausalLM": Family(qk_norm="head", defaults=_LAGUNA),
     "Llama4ForCausalLM": Family(window="none"),
@@ -323,17 +326,18 @@ FAMILIES |= {
     **dict.fromkeys(
         (
             "AudioFlamingo3ForConditionalGeneration", "BagelForConditionalGeneration",
-            "DotsOCRForCausalLM", "MiDashengLMModel", "MoonshotKimiaForCausalLM", "OpenCUAForConditionalGeneration",
-            "Qwen2AudioForConditionalGeneration", "Qwen2_5OmniModel",
-            "Qwen2_5OmniForConditionalGeneration",
+            "DotsOCRForCausalLM", "MiDashengLMModel", "MoonshotKimiaForCausalLM",
+            "OpenCUAForConditionalGeneration", "Qwen2AudioForConditionalGeneration",
+            "Qwen2_5OmniModel", "Qwen2_5OmniForConditionalGeneration",
         ),
         _QWEN2,
     ),
     **dict.fromkeys(
         (
-            "FunAudioChatForConditionalGeneration", "IsaacForConditionalGeneration", "KeyeForConditionalGeneration",
-            "KeyeVL1_5ForConditionalGeneration", "LlavaOnevision2ForConditionalGeneration",
-            "Qwen3ASRForConditionalGeneration", "Qwen3OmniMoeForConditionalGeneration",
+            "FunAudioChatForConditionalGeneration", "IsaacForConditionalGeneration",
+            "KeyeForConditionalGeneration", "KeyeVL1_5ForConditionalGeneration",
+            "LlavaOnevision2ForConditionalGeneration", "Qwen3ASRForConditionalGeneration",
+            "Qwen3OmniMoeForConditionalGeneration",
         ),
         _QWEN3,
     ),
@@ -342,27 +346,26 @@ FAMILIES |= {
     ),
     **dict.fromkeys(
         (
-            "AriaForConditionalGeneration", "GlmAsrForConditionalGeneration", "Idefics3ForConditionalGeneration",
-            "KananaVForConditionalGeneration", "MiniCPMO", "MiniCPMV", "Phi3VForCausalLM",
-            "Phi4ForCausalLMV", "SmolVLMForConditionalGeneration",
+            "AriaForConditionalGeneration", "GlmAsrForConditionalGeneration",
+            "Idefics3ForConditionalGeneration", "KananaVForConditionalGeneration", "MiniCPMO",
+            "MiniCPMV", "Phi3VForCausalLM", "Phi4ForCausalLMV", "SmolVLMForConditionalGeneration",
         ),
         _LLAMA,
     ),
     **dict.fromkeys(
         (
-            "Blip2ForConditionalGeneration", "DeepseekOCRForCausalLM", "DeepseekOCR2ForCausalLM", "DeepseekVLV2ForCausalLM",
-            "Eagle2_5_VLForConditionalGeneration", "GraniteSpeechForConditionalGeneration",
-            "GraniteSpeechPlusForConditionalGeneration", "H2OVLChatModel",
-            "HCXVisionV2ForCausalLM", "InternS1ForConditionalGeneration",
+            "Blip2ForConditionalGeneration", "DeepseekOCRForCausalLM", "DeepseekOCR2ForCausalLM",
+            "DeepseekVLV2ForCausalLM", "Eagle2_5_VLForConditionalGeneration",
+            "GraniteSpeechForConditionalGeneration", "GraniteSpeechPlusForConditionalGeneration",
+            "H2OVLChatModel", "HCXVisionV2ForCausalLM", "InternS1ForConditionalGeneration",
             "InternVLChatModel", "InternVLForConditionalGeneration",
             "Lfm2VlForConditionalGeneration", "LightOnOCRForConditionalGeneration",
             "LlavaForConditionalGeneration", "LlavaNextForConditionalGeneration",
             "LlavaNextVideoForConditionalGeneration", "LlavaOnevisionForConditionalGeneration",
             "NVLM_D", "NemotronH_Nano_VL_V2", "NemotronH_Omni_Reasoning_V3", "Ovis", "Ovis2_5",
             "PaliGemmaForConditionalGeneration", "PixtralForConditionalGeneration",
-            "QianfanOCRForConditionalGeneration",
-            "SkyworkR1VChatModel", "Step3VLForConditionalGeneration", "UltravoxModel",
-            "VoxtralForConditionalGeneration",
+            "QianfanOCRForConditionalGeneration", "SkyworkR1VChatModel",
+            "Step3VLForConditionalGeneration", "UltravoxModel", "VoxtralForConditionalGeneration",
         ),
         _WRAPPER,
     ),

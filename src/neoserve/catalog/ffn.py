@@ -47,7 +47,8 @@ def is_sparse(config: Config, layer: int) -> bool:
     frequency = config.get("moe_layer_freq")
     if isinstance(frequency, list):
         return bool(frequency[layer]) if layer < len(frequency) else True
-    first_dense = config.get("first_k_dense_replace", config.get("num_dense_layers", 0))
+    first_dense = config.get("num_dense_layers", config.get("dense_mlp_idx", 0))
+    first_dense = config.get("first_k_dense_replace", first_dense)
     if layer < int(first_dense or 0):
         return False
     start, end = config.get("moe_layer_start_index"), config.get("moe_layer_end_index")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -218,6 +219,15 @@ def _slice(spec: HardwareSpec, instance: Instance) -> tuple[HardwareSpec, tuple[
         f"its fair share, {sliced.bandwidth_bytes_per_s / 1e9:.0f} GB/s: more is seen when "
         "neighbours are idle",
     )
+
+
+def stale_days(date: str, today: datetime.date) -> int:
+    """Age in days of a price that is older than STALE_DAYS; 0 while it is fresh or undated."""
+    try:
+        age = (today - datetime.date.fromisoformat((date + "-01")[:10])).days
+    except ValueError:
+        return 0
+    return age if age > STALE_DAYS else 0
 
 
 def load_extra(path: Path) -> dict[str, Any]:

@@ -13,7 +13,8 @@ _WORDS = {
     "attention": "full", "full_attention": "full", "deepseek_sparse_attention": "full",
     "global": "full", "full": "full", "indexed_attention": "full",
     "sliding_attention": "sliding", "sliding_window": "sliding", "local": "sliding",
-    "swa": "sliding", "sliding": "sliding", "chunked_attention": "chunked",
+    "swa": "sliding", "sliding": "sliding", "hybrid_sliding": "sliding",
+    "chunked_attention": "chunked",
     "linear_attention": "linear", "mamba": "linear", "mamba2": "linear", "conv": "linear",
     "recurrent": "linear", "hybrid": "both", "mlp": "ffn", "moe": "ffn", "M": "linear",
     "*": "full", "-": "ffn", "E": "ffn", "L": "sliding", "G": "full",
@@ -30,6 +31,8 @@ def layer_kinds(config: Config, family: Family, num_layers: int) -> list[str]:
             f"{config.name}: {len(kinds)} layer types are given for {num_layers} layers; "
             "one is needed for each"
         )
+    if not family.linear_kind:  # Inkling's word for attention beside convolutions
+        kinds = ["full" if kind == "both" else kind for kind in kinds]
     uniform = family.window == "uniform" and config.get("max_window_layers") == num_layers
     if uniform and len(set(kinds)) > 1:
         return ["full"] * num_layers  # vLLM, qwen2.py: no window of single layers
@@ -79,6 +82,9 @@ def _stated(config: Config, num_layers: int) -> list[str] | None:
     if isinstance(linear, dict) and "full_attn_layers" in linear:
         full = set(linear["full_attn_layers"])  # counted from one
         return ["full" if i + 1 in full else "linear" for i in range(num_layers)]
+    local = config.get("local_layer_ids")
+    if isinstance(local, list):
+        return ["sliding" if i in local else "full" for i in range(num_layers)]
     for key in ("attn_layer_indices", "full_attn_idxs"):
         if config.get(key) is not None:
             full = set(config.get(key))

@@ -14,7 +14,7 @@ def layer_mixers(config: Config, family: Family, kind: str, layer: int) -> tuple
     if kind == "ffn":
         return ()
     if kind == "linear":
-        return (_linear(config, family),)
+        return (_linear(config, family), *_ngram_tail(config, layer))
     if kind == "both":
         pair = (_attention(config, family, "full", layer), _linear(config, family))
         return pair if not family.mixer_first else pair[::-1]
@@ -23,11 +23,51 @@ def layer_mixers(config: Config, family: Family, kind: str, layer: int) -> tuple
         window = config.positive("loop_window_size")
         again = mixer.replace(kind="sliding", window_tokens=window, params=0, other_params=0)
         return (mixer, again)
+    if family.convolved:
+        return (mixer, _convolution_tail(config, mixer))
     if family.paired:
         return (mixer, mixer)
     # Ouro: the same weights run several times, each time with a cache of their own
     passes = config.positive("total_ut_steps", 1)
     return (mixer,) + (mixer.replace(params=0, other_params=0),) * (passes - 1)
+
+
+def _ngram_tail(config: Config, layer: int) -> tuple[Mixer, ...]:
+    """Qwen4: the n-gram embeddings of some layers pass a dilated convolution, held whole on every
+    rank. vLLM sizes pages for its state even where no layer has one."""
+    kernel = config.number("ple_conv_kernel_size", 0)
+    owners = config.get("ple_layer_ids") or []  # counted from one
+    if not kernel or layer + 1 not in (owners or [1]):
+        return ()
+    hidden = config.positive("hidden_size")
+    width = hidden * config.positive("hc_count")
+    dilated = (kernel - 1) * config.positive("ngram_size") + 1
+    mixer = Mixer(
+        kind="short-conv",
+        # one group, which grows with the ranks: none of it is cut
+        state=State(conv_kernel=dilated, groups=1, group_dim=width),
+        caches=bool(owners),
+    )
+    if not owners:
+        return (mixer,)
+    table = config.positive("ngram_vocab_size_base") * config.positive("ple_embed_dim")
+    projections = config.positive("ple_embed_dim") * (width + hidden)
+    return (mixer.replace(params=projections, other_params=table + width * (kernel + 3)),)
+
+
+def _convolution_tail(config: Config, attention: Mixer) -> Mixer:
+    """Inkling: the last inputs of four short convolutions (keys, values, both halves' outputs),
+    kept like a window that no query reads (models/inkling/nvidia/sconv_swa_attn.py)."""
+    kernel, hidden = config.positive("sconv_kernel_size", 4), config.positive("hidden_size")
+    heads = attention.num_kv_heads
+    width = 2 * attention.head_dim + 2 * (hidden // heads)
+    return Mixer(
+        kind="sliding",
+        num_kv_heads=heads,
+        head_dim=1 << (width - 1).bit_length(),
+        window_tokens=kernel,
+        other_params=kernel * heads * width,
+    )
 
 
 def _attention(config: Config, family: Family, kind: str, layer: int) -> Mixer:

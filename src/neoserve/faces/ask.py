@@ -5,6 +5,7 @@ The one place where catalog and predict meet; every face calls these functions.
 
 from __future__ import annotations
 
+import datetime
 import math
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 
 from ..catalog.coefficients import coefficients_for
 from ..catalog.engines import find_profile
-from ..catalog.hardware import find_machine, load_extra
+from ..catalog.hardware import find_machine, load_extra, stale_days
 from ..catalog.models import bundled_names, find_model
 from ..catalog.quantization import weight_scheme
 from ..errors import AskError
@@ -139,6 +140,10 @@ def machine_of(name: str, request: PredictAsk | PlanAsk) -> Machine:
         machine = machine.replace(hardware=with_memory(machine.hardware, request.memory_bytes))
     if request.usd_per_hour is not None:
         machine = given_price(machine, request.usd_per_hour)
+    age = stale_days(machine.price.date, datetime.date.today()) if machine.price else 0
+    if age:
+        note = f"the price of {machine.id} is {age} days old: check it, or give --price"
+        machine = machine.replace(notes=(*machine.notes, note))
     return machine
 
 

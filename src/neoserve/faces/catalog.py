@@ -125,11 +125,8 @@ def _price_table(instances: list[Instance]) -> str:
 
 
 def _stale(date: str, today: datetime.date) -> str:
-    try:
-        age = (today - datetime.date.fromisoformat((date + "-01")[:10])).days
-    except ValueError:
-        return ""
-    return f" (stale: {age} days)" if age > hw.STALE_DAYS else ""
+    age = hw.stale_days(date, today)
+    return f" (stale: {age} days)" if age else ""
 
 
 def _models(name: str) -> tuple[Any, str]:

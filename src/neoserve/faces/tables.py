@@ -156,10 +156,20 @@ def show_plan(result: Plan) -> str:
         blocks.append(_rejections(result))
     if result.best is not None:
         blocks.append("Run it\n" + shell(result.best.command))
+        blocks.append("\n".join(["Prices", *(wrap(line) for line in _prices(result))]))
         notes = result.best.assumptions
         blocks.append("\n".join(["Assumed", *(wrap(a) for a in notes)]))
     blocks.append(wrap(result.summary, ""))
     return "\n\n".join(blocks)
+
+
+def _prices(result: Plan) -> list[str]:
+    """Where each machine's price is from."""
+    found: dict[str, str] = {}
+    for p in result.candidates:
+        basis = p.cost.price_basis if p.cost else "no public price"
+        found.setdefault(p.deployment.hardware, f"{p.deployment.hardware}: {basis}")
+    return list(found.values())
 
 
 def _rejections(result: Plan) -> str:

@@ -122,7 +122,7 @@ def attention_block(
         natural = kernel = sizes[kv_dtype.startswith("fp8")]
     elif any(m.index_dim for layer in model.layers for m in layer.mixers):
         natural, kernel = 128, 128  # MiniMax-M3 attends to blocks of 128 (sparse_attention.py)
-    elif capability == "9" and kv_dtype.startswith("fp8") and _has_head_dim(model, 512):
+    elif capability == "9" and kv_dtype in ("fp8", "fp8_e4m3") and _has_head_dim(model, 512):
         natural, kernel = 64, 64  # FlashAttention 4 reads fp8 pages of 64 at head size 512
     else:
         natural, kernel = profile.default_block_size, 32 if profile.device == "cpu" else 16
@@ -212,6 +212,8 @@ def _caches_of(
             caches.append(_state_cache(mixer, model, deployment, profile, state_page))
         elif mixer.kind == "mla-compressed":
             caches += _compressed_caches(mixer, block)
+        elif mixer.window_tokens and not mixer.num_heads:
+            caches.append(_tail_cache(mixer, model, tp))
         elif mixer.latent_dim:
             caches += _mla_caches(mixer, kv_dtype, block)
         else:
@@ -233,6 +235,15 @@ def _attention_cache(mixer: Mixer, kv_dtype: str, tp: int, block: int) -> Cache:
         window_tokens=mixer.window_tokens,
         shape=(heads, mixer.head_dim, mixer.v_head_dim),
     )
+
+
+def _tail_cache(mixer: Mixer, model: ModelSpec, tp: int) -> Cache:
+    """Inputs of convolutions, in blocks as long as their kernel and in the model's dtype."""
+    heads = kv_heads_per_rank(mixer.num_kv_heads, tp)
+    window = mixer.window_tokens
+    page = window * heads * mixer.head_dim * DTYPE_BYTES[model.dtype]
+    shape = (heads, mixer.head_dim, "tail")
+    return Cache("sliding", window, page, page, window_tokens=window, shape=shape)
 
 
 def _mla_caches(mixer: Mixer, kv_dtype: str, block: int) -> list[Cache]:
