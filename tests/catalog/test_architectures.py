@@ -81,7 +81,7 @@ def test_families_of_the_catalog_cover_every_kind_of_layer() -> None:
 
 
 def test_an_unknown_architecture_is_refused_by_name() -> None:
-    with pytest.raises(CatalogMiss, match="LlamaForCausalLMX.*does not guess"):
+    with pytest.raises(CatalogMiss, match=r"LlamaForCausalLMX.*does not guess"):
         read_config({**LLAMA, "architectures": ["LlamaForCausalLMX"]}, "m")
 
 
@@ -108,7 +108,9 @@ def test_absurd_values_are_refused_in_one_sentence(field: str, value: object) ->
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("raw", [{}, {"architectures": []}, {"architectures": "Llama"}, [], 3, None])
+@pytest.mark.parametrize(
+    "raw", [{}, {"architectures": []}, {"architectures": "Llama"}, [], 3, None]
+)
 def test_what_is_no_config_is_refused(raw: object) -> None:
     with pytest.raises(AskError):
         read_config(raw, "m")  # type: ignore[arg-type]
@@ -120,20 +122,20 @@ junk = st.one_of(
 )  # fmt: skip
 
 
+SAMPLES = ("Qwen/Qwen3-30B-A3B", "deepseek-ai/DeepSeek-V3", "openai/gpt-oss-20b")
+FIELDS = sorted({k for n in (*SAMPLES, "Qwen/Qwen3.5-35B-A3B") for k in bundled_config(n)})
+
+
 @settings(max_examples=300, deadline=None)
-@given(st.sampled_from(sorted({k for n in ("Qwen/Qwen3-30B-A3B", "deepseek-ai/DeepSeek-V3",
-                                           "openai/gpt-oss-20b", "Qwen/Qwen3.5-35B-A3B")
-                               for k in bundled_config(n)})), junk,
-       st.sampled_from(["Qwen/Qwen3-30B-A3B", "deepseek-ai/DeepSeek-V3", "openai/gpt-oss-20b"]))  # fmt: skip
+@given(st.sampled_from(FIELDS), junk, st.sampled_from(SAMPLES))
 def test_no_value_of_any_field_makes_a_traceback(key: str, value: object, name: str) -> None:
-    config = json.loads(json.dumps(bundled_config(name)))
-    config[key] = value
+    config = {**bundled_config(name), key: value}
+    reason = ""
     try:
-        spec = read_config(config, "m")
+        assert math.isfinite(read_config(config, "m").total_params)
     except AskError as error:
-        assert "\n" not in str(error)
-    else:
-        assert math.isfinite(spec.total_params)
+        reason = str(error)
+    assert "\n" not in reason
 
 
 def test_gemma3_alternates_five_to_one() -> None:

@@ -51,14 +51,32 @@ def test_logged_figures_are_equal_wherever_stated_values_decide_them(truth: Path
     assert unanswered <= set(UNDECIDED)
 
 
-def test_memory_of_dense_models_is_within_five_percent(truth: Path) -> None:
-    """Seven logs of unquantized dense models on devices whose memory is known."""
+# Logs whose memory a spec sheet does not decide, by the start of their names.
+MEMORY_UNDECIDED = {
+    "jethac-qwen36-dflash": "draft model of unknown shape",
+    "jethac-gemma4-26b-dflash": "draft model of unknown shape",
+    "sost-vllm-gb10": "draft model of unknown shape",
+    "mal-qwen38-exl3-fp8kv-5090": "a fork's own quantized kernels and their workspace",
+    "mal-qwen38-exl3-5090": "a fork's own quantized kernels and their workspace",
+    "rtx6k-glm51": "a fork, 4.8 to 6.8 GiB of graphs",
+    "cmont-llama31-8b-mi300x": "the V0 engine, which profiled 131,072 tokens at once",
+    "vllm10927": "an engine from before latent attention",
+    "vllm13061": "one rank of two is quoted",
+    "vllm28228": "2.3 GiB left of 24; weights not stated",
+    "apollo": "0.34 GiB left of 16, an RDNA card",
+    "kolyan": "installed without FlashInfer: the sampler sorts (5.58 GiB)",
+    "jethac-gemma4-26b-bf16": "the image encoder's profiling peak",
+}
+
+
+def test_memory_is_within_five_percent_where_the_log_decides_it(truth: Path) -> None:
     document = accuracy.logs(truth / "kv_capacity.jsonl", [])
     errors = {r["id"]: r["memory_error_share"] for r in document["rows"]
               if r["memory_error_share"] is not None}  # fmt: skip
-    dense = [i for i in errors if i.startswith(("dl22-qwen2", "abinav", "sukrit"))]
-    assert len(dense) == 7
-    assert {i: errors[i] for i in dense if abs(errors[i]) > 0.05} == {}
+    decided = {i: e for i, e in errors.items() if not i.startswith(tuple(MEMORY_UNDECIDED))}
+    assert len(errors) == 48
+    assert len(decided) == 25
+    assert {i: e for i, e in decided.items() if abs(e) > 0.05} == {}
 
 
 @pytest.mark.parametrize(

@@ -264,3 +264,25 @@ def test_more_ranks_leave_more_on_each(model_id: str, tp: int) -> None:
     fewer = memory(model_id=model_id, tensor_parallel=tp // 2 if tp > 2 else 2)
     more = memory(model_id=model_id, tensor_parallel=tp * 2)
     assert more.available_kv_bytes > fewer.available_kv_bytes
+
+
+# other engines: Llama-3.1-8B has 8,030,261,248 weights of 2 B
+
+
+def test_sglangs_pool_is_its_share_without_what_is_loaded() -> None:
+    # mem_fraction_static: activations live in the rest
+    m = memory(profile=find_profile("sglang"), gpu_memory_utilization=0.8)
+    loaded = 2 * 8_030_261_248 + non_torch_bytes(Deployment(), H100)
+    assert m.available_kv_bytes == pytest.approx(0.8 * total_bytes(H100) - loaded, abs=1)
+    less = memory(profile=find_profile("sglang"), gpu_memory_utilization=0.8, max_num_seqs=8)
+    assert less.available_kv_bytes == m.available_kv_bytes
+
+
+def test_tensorrt_llms_pool_is_a_share_of_what_is_free() -> None:
+    # kv_cache_free_gpu_memory_fraction
+    profile = find_profile("tensorrt-llm")
+    m = memory(profile=profile, gpu_memory_utilization=0.8, max_num_seqs=64)
+    taken = 2 * 8_030_261_248 + non_torch_bytes(Deployment(), H100) + m.activation_bytes
+    assert m.activation_bytes > GIB // 2
+    assert m.available_kv_bytes == pytest.approx(0.8 * (total_bytes(H100) - taken), abs=4)
+    assert m.usable_bytes == total_bytes(H100)

@@ -29,7 +29,9 @@ COLLECTIVE_BYTES = int(0.45 * GIB)
 
 # vLLM's defaults by device memory (engine/arg_utils.py:get_batch_defaults, API server).
 LARGE_DEVICE_BYTES = 70 * GIB
-HUGE_DEVICE_BYTES = 160 * GIB
+# NVML does not tell the size of memory shared with a CPU (Orin, Thor, GB10), so that vLLM takes
+# such a device for a small one.
+UNIFIED_CAPABILITIES = ("8.7", "11.0", "12.1")
 
 
 def total_bytes(hardware: HardwareSpec) -> int:
@@ -39,12 +41,16 @@ def total_bytes(hardware: HardwareSpec) -> int:
     return hardware.reported_memory_bytes or int(hardware.memory_bytes * REPORTED_SHARE)
 
 
-def default_batch(hardware: HardwareSpec, world_size: int = 1) -> tuple[int, int]:
+def default_batch(
+    hardware: HardwareSpec, world_size: int = 1, huge_batch_bytes: int = 160 * GIB
+) -> tuple[int, int]:
     """(max_num_batched_tokens, max_num_seqs) that vLLM picks for an API server."""
     if hardware.kind == "cpu":
         return 2048 * world_size, 128 * world_size
     total = total_bytes(hardware)
-    if total >= HUGE_DEVICE_BYTES:
+    if hardware.compute_capability in UNIFIED_CAPABILITIES:
+        total = 0
+    if huge_batch_bytes and total >= huge_batch_bytes:
         return 16384, 1024
     if total >= LARGE_DEVICE_BYTES and not hardware.id.startswith("A100"):
         return 8192, 1024
@@ -54,7 +60,9 @@ def default_batch(hardware: HardwareSpec, world_size: int = 1) -> tuple[int, int
 def resolved(deployment: Deployment, model: ModelSpec, hardware: HardwareSpec,
              profile: EngineProfile) -> Deployment:  # fmt: skip
     """The deployment with the engine's defaults filled in."""
-    tokens, seqs = default_batch(hardware, deployment.tensor_parallel)
+    tokens, seqs = default_batch(
+        hardware, deployment.tensor_parallel, profile.huge_batch_bytes
+    )  # fmt: skip
     tokens = profile.default_max_num_batched_tokens or tokens
     seqs = profile.default_max_num_seqs or seqs
     return deployment.replace(

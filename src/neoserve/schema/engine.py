@@ -62,6 +62,7 @@ class EngineProfile(Document, frozen=True):
     default_block_size: int
     default_max_num_seqs: int = 0  # 0: by device, as vLLM chooses
     default_max_num_batched_tokens: int = 0
+    huge_batch_bytes: int = 0  # devices from here on get the largest default batch; 0: none
     mla_blocks: dict[str, tuple[int, int]] = {}  # compute capability major -> (16 bit, fp8)
     notes: dict[str, str] = {}
 

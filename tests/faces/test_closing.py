@@ -1,0 +1,30 @@
+"""The last sentence of a prediction."""
+
+from __future__ import annotations
+
+from .conftest import Cli
+
+ONE = ("predict", "Qwen/Qwen3-8B", "--on", "L4", "--max-model-len", "8192", "--offline")
+
+
+def last(text: str) -> str:
+    return " ".join(text.split("\n\n")[-1].split())
+
+
+def test_a_load_beyond_saturation_cannot_be_kept_up_with(cli: Cli) -> None:
+    said = cli(*ONE, "--rate", "500")
+    assert last(said.out).startswith("L4 cannot keep up with this load: it takes ")
+    assert last(said.out).endswith(" requests/s at most.")
+    document = cli(*ONE, "--rate", "500", "--json").document
+    assert document["latency"]["ttft_s"]["mean"] is None
+    assert document["throughput"]["max_rate_rps"] < 500
+
+
+def test_a_load_that_is_kept_up_with_has_a_wait(cli: Cli) -> None:
+    assert "answers the first token of Qwen/Qwen3-8B after" in last(cli(*ONE, "--rate", "0.5").out)
+
+
+def test_what_does_not_start_says_why_last(cli: Cli) -> None:
+    said = cli("predict", "meta-llama/Meta-Llama-3.1-70B", "--on", "L4", "--offline")
+    assert "does not run on L4 like this: weights alone take 131 GiB" in last(said.out)
+    assert said.code == 1
