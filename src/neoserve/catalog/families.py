@@ -371,6 +371,9 @@ FAMILIES |= {
     ),
     "BailingMoeV3VLForConditionalGeneration": FAMILIES["BailingMoeV3ForCausalLM"],
     "DeepseekV4ForConditionalGeneration": FAMILIES["DeepseekV4ForCausalLM"],
+    # names that collections of configs give these two; vLLM knows the classes above
+    "MiniMaxM3ForCausalLM": FAMILIES["MiniMaxM3SparseForCausalLM"],
+    "Step3p7FlashForCausalLM": FAMILIES["Step3p5ForCausalLM"],
     "DiffusionGemmaForBlockDiffusion": FAMILIES["Gemma4ForCausalLM"],
     "Exaone4_5_ForConditionalGeneration": FAMILIES["Exaone4ForCausalLM"],
     "Glm4vForConditionalGeneration": FAMILIES["Glm4ForCausalLM"],

@@ -50,9 +50,9 @@ def _ngram_tail(config: Config, layer: int) -> tuple[Mixer, ...]:
     )
     if not owners:
         return (mixer,)
-    table = config.positive("ngram_vocab_size_base") * config.positive("ple_embed_dim")
+    # the tables themselves stay in host memory (vLLM, config/engram.py: cpu_offload)
     projections = config.positive("ple_embed_dim") * (width + hidden)
-    return (mixer.replace(params=projections, other_params=table + width * (kernel + 3)),)
+    return (mixer.replace(params=projections, other_params=width * (kernel + 3)),)
 
 
 def _convolution_tail(config: Config, attention: Mixer) -> Mixer:

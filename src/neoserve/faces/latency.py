@@ -25,7 +25,6 @@ from ..predict.latency_truth import Comparison, flags_of, predictions, summary
 from ..predict.step import Shape, shape_of
 from ..schema.hardware import HardwareSpec
 from ..schema.model import ModelSpec
-from ..units import significant
 
 WARM = "the observed rate is beyond the device's peak: prompts came from a warm cache"
 EARLY = "faster than its weights can be read: the output ended before its stated length"
@@ -202,5 +201,5 @@ def show_latency(document: Mapping[str, Any]) -> str:
         "absolute shares of the observed."
     )
     for note, count in sorted(notes.items(), key=lambda item: -item[1])[:8]:
-        text += f"\n  {significant(count) if count < 1000 else f'{count:,}'} not: {note}"
+        text += f"\n  {count:,} not: {note}"
     return text

@@ -114,7 +114,7 @@ def show_prediction(p: Prediction) -> str:
         blocks.append(wrap(f"Would not start: {p.refusal}.", ""))
     blocks += [pairs(title, rows) for title, rows in sections(p)]
     if p.advice:
-        blocks.append("\n".join(["To free memory", *(wrap(a) for a in p.advice)]))
+        blocks.append("\n".join(["What helps", *(wrap(a) for a in p.advice)]))
     if p.command:
         blocks.append("Run it\n" + shell(p.command))
     if p.assumptions:

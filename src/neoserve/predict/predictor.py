@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..schema.coefficients import Coefficients
 from ..schema.engine import Deployment, EngineProfile
@@ -263,10 +264,15 @@ def _too_big(memories: Sequence[Memory]) -> str:
 
 
 def _kv_slots(ask: Ask, deployment: Deployment, plan: Layout, blocks: int) -> float:
-    """Requests of the workload's mean length that the pool holds at once."""
-    length = ask.workload.prompt_tokens + ask.workload.output_tokens // 2
-    need = blocks_per_request(plan, deployment, length, deployment.max_num_batched_tokens or 0)
-    return blocks / need if need else math.inf
+    """Requests of the workload's mean length that the pool holds at once, beside the prefix that
+    they share."""
+    w, batch = ask.workload, deployment.max_num_batched_tokens or 0
+    shared = int(w.prompt_tokens * w.prefix_hit_share) if deployment.enable_prefix_caching else 0
+    if shared:
+        blocks -= blocks_per_request(plan, deployment, shared, batch)
+    length = max(1, w.prompt_tokens - shared + w.output_tokens // 2)
+    need = blocks_per_request(plan, deployment, length, batch)
+    return max(0, blocks) / need if need else math.inf
 
 
 def _pool_fit(ask: Ask, deployment: Deployment, memories: tuple[Memory, ...], refusal: str) -> Fit:
@@ -416,6 +422,8 @@ def assumptions(ask: Ask, served: Serving) -> tuple[str, ...]:
             f"the load of {ask.workload.rate_rps:g} requests/s is more than the capacity of "
             f"{significant(served.saturation_rps)}: requests wait ever longer"
         )
+    if ask.workload.prefix_hit_share:
+        notes.append("the cached part of the prompts is one prefix, which all requests share")
     if ask.model.vision_params:
         notes.append(
             "images are not modelled: the encoder's weights are counted, its profiling peak is not"
@@ -477,7 +485,21 @@ def _refused(ask: Ask, found: Outcome, memory: Memory | None, kv: KvCapacity | N
         starts=False,
         refusal=found.refusal,
         assumptions=tuple(dict.fromkeys((*ask.model.notes, *ask.machine.notes))),
+        advice=_starting_ranks(ask, found.deployment),
     )
+
+
+def _starting_ranks(ask: Ask, deployment: Deployment) -> tuple[str, ...]:
+    """How many devices it takes: the least tensor_parallel that starts, if the machine has it."""
+    if ask.machine.hardware.kind == "cpu" or ask.available_kv_bytes is not None:
+        return ()
+    ranks = 2 * deployment.tensor_parallel
+    while ranks * deployment.pipeline_parallel <= ask.machine.num_devices:
+        wider = replace(ask, deployment=ask.deployment.replace(tensor_parallel=ranks))
+        if outcome(wider, Memo(), explain=False).run is not None:
+            return (f"it starts with tensor_parallel {ranks}",)
+        ranks *= 2
+    return (f"no tensor_parallel that {ask.machine.id} has room for starts it",)
 
 
 def given_price(machine: Machine, usd: float) -> Machine:
