@@ -67,6 +67,11 @@ def test_one_value_bounds_nothing() -> None:
     assert stats.quantile_interval([3.0], 0.5) == (-math.inf, math.inf)
 
 
+@pytest.mark.parametrize("n", [3, 10, 20])
+def test_certainty_is_bounded_by_no_value(n: int) -> None:
+    assert stats.quantile_interval(list(range(n)), 0.5, 1.0) == (-math.inf, math.inf)
+
+
 @pytest.mark.parametrize(("n", "p"), [(40, 0.5), (200, 0.95)])
 def test_interval_covers_the_true_quantile_as_often_as_it_says(n: int, p: float) -> None:
     rng = random.Random(7)

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from neoserve.catalog.architectures import read_config
 from neoserve.catalog.engines import find_profile
 from neoserve.catalog.hardware import find_machine
 from neoserve.catalog.models import find_model
 from neoserve.errors import AskError
-from neoserve.predict.cache import Cache, attention_block, kv_dtype_of, unify_pages
+from neoserve.predict.cache import (
+    Cache,
+    attention_block,
+    kv_dtype_of,
+    layer_caches,
+    unify_pages,
+)
 from neoserve.predict.kv import Capacity, blocks_per_request, capacity, layout
 from neoserve.schema.engine import Deployment
 from neoserve.schema.model import ModelSpec
@@ -136,3 +143,19 @@ def test_an_indexer_beside_heads_keeps_a_key_for_each_token() -> None:
         plan = layout(model, Deployment(tensor_parallel=tp), NEW, H100)
         assert plan.block_tokens == 128  # what it attends to at once
         assert plan.bytes_per_block == (128 * 32 * (2 * 8 // tp * 128 * 2 + 128 * 2),)
+
+
+@pytest.mark.parametrize("tp", [1, 2])
+def test_inputs_of_convolutions_are_cached_in_blocks_of_their_kernel(tp: int) -> None:
+    # Inkling: 4 tokens of 8 heads x 2,048 values of 2 B; keys and values 128, outputs 512 wide
+    # each, make 1,280, up to a power of two
+    config = {
+        "architectures": ["InklingForCausalLM"], "hidden_size": 4096, "intermediate_size": 14336,
+        "num_hidden_layers": 2, "num_attention_heads": 32, "num_key_value_heads": 8,
+        "vocab_size": 128256, "max_position_embeddings": 8192,
+    }  # fmt: skip
+    caches = layer_caches(read_config(config, "m"), Deployment(tensor_parallel=tp), NEW, H100)
+    full, tail = caches[0]
+    assert full.page_bytes == 16 * 2 * 8 // tp * 128 * 2
+    assert (tail.kind, tail.block_tokens, tail.window_tokens) == ("sliding", 4, 4)
+    assert tail.page_bytes == tail.content_bytes == 4 * 8 // tp * 2048 * 2

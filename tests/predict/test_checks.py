@@ -65,6 +65,19 @@ def test_a_class_that_vllm_dropped_is_refused_with_the_last_version() -> None:
     assert refused(BAICHUAN, find_profile("vllm", "0.9.0")) == ""
 
 
+@pytest.mark.parametrize(
+    ("version", "served"),
+    [
+        ("0.23.0", True), ("0.23.0rc2", True), ("0.23.0.post1", True), ("0.23", True),
+        ("0.9.1", True), ("0.23.1", False), ("0.24.0", False), ("0.24.dev5", False),
+        ("0.25.1", False), ("1.0", False),
+    ],
+)  # fmt: skip
+def test_the_version_that_is_asked_for_decides(version: str, served: bool) -> None:
+    # whatever span of versions the profile of memory rules covers
+    assert (refused(BAICHUAN, NEW, engine_version=version) == "") is served
+
+
 def test_a_class_that_vllm_never_had() -> None:
     never = spec(LLAMA).replace(vllm_until="0.0")
     assert refused(never) == "vLLM does not serve LlamaForCausalLM"

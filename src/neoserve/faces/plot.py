@@ -46,9 +46,19 @@ def svg(result: Plan) -> str:
         for x, y, label, front in data
     )
     front = sorted((x, y) for x, y, _, on in data if on)
+    names = "".join(_name(xs(x), ys(y), label) for x, y, label, on in data if on)
     line = " ".join(f"{xs(x):.1f},{ys(y):.1f}" for x, y in front)
     joined = f'<polyline points="{line}" fill="none" stroke="#0b6" stroke-width="1.5"/>'
-    return _frame(result, joined + dots, _ticks(xs, ys))
+    return _frame(result, joined + dots + names, _ticks(xs, ys))
+
+
+def _name(x: float, y: float, label: str) -> str:
+    """A label below left of its point, where no other can lie, or above right at the edge."""
+    anchor, right, down = ("end", -8, 14) if x > 0.3 * WIDTH else ("start", 8, -6)
+    return (
+        f'<text x="{x + right:.1f}" y="{y + down:.1f}" font-size="10" text-anchor="{anchor}" '
+        f'fill="#064">{escape(label)}</text>'
+    )
 
 
 def _scale(values: Sequence[float], start: float, end: float) -> Scale:
