@@ -23,7 +23,8 @@ $(STAMP): pyproject.toml
 demo: $(STAMP)
 	$(BIN)/neoserve plan Qwen/Qwen3-8B --on L4,L40S,c8g.4xlarge --max-concurrency 16 --isl 1000 --osl 300 --slo 'ttft:mean<5s; tpot:mean<150ms'
 	@echo
-	$(BIN)/neoserve demo
+	@# a verdict of FAIL (1) or INCONCLUSIVE (3) is an answer, not an error
+	$(BIN)/neoserve demo; code=$$?; [ $$code -le 1 ] || [ $$code -eq 3 ]
 
 test: lint
 	$(BIN)/python -m pytest
