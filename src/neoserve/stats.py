@@ -34,6 +34,8 @@ def quantile_interval(
     ordered = sorted(values)
     n = len(ordered)
     tail = (1 - confidence) / 2
+    if tail <= 0.0:  # nothing finite is certain; the sum below would only round to it
+        return -math.inf, math.inf
     below = 0.0  # P(X <= k - 1) while k grows
     low, high = 0, n + 1  # ranks; 0 and n + 1 stand for -inf and +inf
     for k in range(n + 1):

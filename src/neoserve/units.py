@@ -106,5 +106,6 @@ def significant(value: float, digits: int = 3) -> str:
     """Three significant digits without an exponent: 0.07123 → ``"0.0712"``."""
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
-    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    exponent = int(f"{value:.{digits - 1}e}".split("e")[1])  # after rounding: 99.96 is 100
+    decimals = max(0, digits - 1 - exponent)
     return f"{value:,.{decimals}f}"

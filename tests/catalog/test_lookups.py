@@ -82,7 +82,7 @@ def test_what_a_checkpoint_leaves_alone_has_16_bits(listed: list[str], share: fl
 @pytest.mark.parametrize(
     ("config", "said"),
     [
-        ({"quant_method": "nobodys"}, "method nobodys is not known"),
+        ({"quant_method": "nobodys"}, r"nobodys.* is not known"),
         ({"quant_method": "modelopt", "quant_algo": "INT3"}, "ModelOpt scheme 'INT3' is not known"),
     ],
 )
@@ -194,7 +194,7 @@ def test_a_hub_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch) -> 
         raise HubError("404 not found\nsecond line")
 
     hub(monkeypatch, refuse)
-    with pytest.raises(AskError, match="the hub did not answer: 404 not found$"):
+    with pytest.raises(AskError, match=r"the hub did not answer: 404 not found$"):
         find_model("some/model")
 
 
@@ -225,5 +225,5 @@ def test_a_file_stands_for_its_first_entry(tmp_path: Path) -> None:
 def test_an_engine_that_has_no_cpu_version() -> None:
     with pytest.raises(AskError, match="no profile for a cpu"):
         find_profile("tensorrt-llm", "", "cpu")
-    with pytest.raises(AskError, match="unknown engine 'exo'; known: .*vllm"):
+    with pytest.raises(AskError, match=r"unknown engine 'exo'; known: .*vllm"):
         find_profile("exo")

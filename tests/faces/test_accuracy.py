@@ -49,7 +49,6 @@ def test_what_is_shown() -> None:
     assert "Available KV memory" not in show(report("oracle", Path("t"), CASES[-2:]))
 
 
-@pytest.mark.xfail(strict=True, reason="of an even number the larger middle one is taken")
 def test_an_even_number_of_errors_has_its_median_between_them() -> None:
     two = report("kv", Path("t"), CASES[:2])["memory_error"]
     assert two["median"] == pytest.approx((0.01 + 0.04) / 2)

@@ -188,7 +188,6 @@ def test_the_table_counts_what_was_not_answered(table: Any) -> None:
     assert ["ttft", "dense", "1", "1", "1"] in [line[:5] for line in lines]
 
 
-@pytest.mark.xfail(strict=True, reason="counts below 1,000 are shown with decimals")
 def test_counts_are_whole_numbers(table: Any) -> None:
     unknown = [{**ROW, "id": str(i), "model": "nobody/has-this-7B"} for i in range(3)]
     text = show_latency(latency(table(*unknown, FLOOD)))

@@ -85,7 +85,6 @@ def test_switches_are_truth_values() -> None:
     assert one(enable_prefix_caching=False).deployment.enable_prefix_caching is False
 
 
-@pytest.mark.xfail(strict=True, reason="the text of a switch is taken as it is, and so as yes")
 @pytest.mark.parametrize("name", ["enforce_eager", "enable_prefix_caching"])
 def test_the_text_of_a_switch_is_read_or_refused(name: str) -> None:
     try:
@@ -95,13 +94,11 @@ def test_the_text_of_a_switch_is_read_or_refused(name: str) -> None:
     assert found is False
 
 
-@pytest.mark.xfail(strict=True, reason="the choices of an option are not checked")
 def test_a_choice_that_is_none_is_refused() -> None:
     with pytest.raises(AskError, match="float8"):
         one(mamba_ssm_cache_dtype="float8")
 
 
-@pytest.mark.xfail(strict=True, raises=(TypeError, AttributeError), reason="types are not checked")
 @pytest.mark.parametrize("options", [{"isl": None}, {"max_model_len": [8]}, {"weight_quant": 3}])
 def test_a_value_of_the_wrong_kind_is_refused(options: dict[str, Any]) -> None:
     with pytest.raises(AskError):
@@ -136,7 +133,7 @@ def test_bad_values_are_the_command_lines_errors(options: dict[str, Any], said: 
 def test_an_empty_list_is_refused() -> None:
     with pytest.raises(AskError, match="an empty list was given"):
         many(weight_quant=" , ")
-    with pytest.raises(AskError, match="one of the lists to compare is empty"):
+    with pytest.raises(AskError, match="is an empty list"):
         many(weight_quant=[])
 
 

@@ -16,6 +16,7 @@ from ..predict.kv_truth import Case, by_family, log_case, oracle_case
 from ..schema.engine import EngineProfile
 from ..schema.hardware import HardwareSpec
 from ..schema.model import ModelSpec
+from ..stats import quantile
 
 ORACLE_DEVICE = "H100-SXM-80GB"  # what the oracle emulated (its documentation)
 
@@ -162,7 +163,7 @@ def report(kind: str, truth: Path, cases: Sequence[Case]) -> dict[str, Any]:
         "decided_exact": sum(bool(c.exact) for c in stated),
         "memory_error": {
             "n": len(errors),
-            "median": errors[len(errors) // 2] if errors else None,
+            "median": quantile(errors, 0.5) if errors else None,
             "within_5_percent": sum(e <= 0.05 for e in errors),
         },
         "by_family": by_family(cases),

@@ -55,12 +55,13 @@ def answer_plan(request: PlanAsk) -> Plan:
         raise AskError(f"--keep is {request.keep}; expected 0 to {MAX_CANDIDATES:,}")
     if not machines:
         raise AskError("no hardware was given; name some with --on, for example H100-SXM,L40S")
+    empty = [name for name, value in request.to_data().items() if value in ((), [])]
+    if empty:
+        raise AskError(f"{empty[0]} is an empty list; give it at least one value, or leave it out")
     found = find_model(request.model, request.online)
     models = [(s, scheme_model(found, s)) for s in schemes_of(found, machines, request)]
     grid = grid_of(request, found, machines)
     size = grid.size(machines, len(models))
-    if not size:
-        raise AskError("one of the lists to compare is empty; give it at least one value")
     if size > MAX_CANDIDATES:
         raise AskError(f"{size:,} candidates; at most {MAX_CANDIDATES:,}: narrow one of the lists")
     base = request.deployment.replace(max_model_len=length_of(request, found))

@@ -13,22 +13,25 @@ import argparse
 from typing import Any
 
 from ..errors import AskError
+from ..schema.ask import PlanAsk, PredictAsk
 from ..schema.prediction import Plan, Prediction
 from .ask import answer_plan, answer_predict
-from .options import CATALOG, ENGINE, MANY, MONEY, OFFLINE, ONE, WORKLOAD, Option, reader_of
+from .options import CATALOG, ENGINE, MANY, MONEY, OFFLINE, ONE, WORKLOAD, Option, reader_of, yes_no
 from .requests import plan_ask, predict_ask
 
 
 def predict(model: str, on: str, **options: Any) -> Prediction:
     """Capacity, latency, throughput and cost of one configuration. Raises AskError."""
     known = (*WORKLOAD, *ONE, *ENGINE, *MONEY, CATALOG, OFFLINE)
-    return answer_predict(predict_ask(_namespace(model, on, known, options)))
+    asked = predict_ask(_namespace(model, on, known, options))
+    return answer_predict(PredictAsk.parse(asked.to_data(), "options"))
 
 
 def plan(model: str, on: str, **options: Any) -> Plan:
     """Ranked hardware, parallelism, quantization and settings. Raises AskError."""
-    known = (*WORKLOAD, *MANY, *ENGINE, *MONEY, CATALOG, OFFLINE)
-    return answer_plan(plan_ask(_namespace(model, on, known, options)))
+    known = (*WORKLOAD, *(o for o in MANY if o.name != "plot"), *ENGINE, *MONEY, CATALOG, OFFLINE)
+    asked = plan_ask(_namespace(model, on, known, options))
+    return answer_plan(PlanAsk.parse(asked.to_data(), "options"))
 
 
 def _namespace(
@@ -38,10 +41,27 @@ def _namespace(
     unknown = sorted(set(given) - set(names))
     if unknown:
         raise AskError(f"unknown option {unknown[0]!r}; expected one of {', '.join(sorted(names))}")
+    if not isinstance(model, str) or not isinstance(on, str):
+        raise AskError("model and on are names; write several machines with commas between them")
     values: dict[str, Any] = {option.name: option.start for option in known}
+    seen: dict[str, str] = {}
     for name, value in given.items():
         option = names[name]
-        values[option.name] = reader_of(option)(value) if isinstance(value, str) else value
-        if option.many and not isinstance(values[option.name], tuple):
-            values[option.name] = tuple(value) if isinstance(value, list) else (value,)
+        if option.name in seen:
+            raise AskError(f"{seen[option.name]} and {name} say the same; give one")
+        seen[option.name] = name
+        values[option.name] = _value(option, name, value)
     return argparse.Namespace(model=model, on=on, **values)
+
+
+def _value(option: Option, name: str, value: Any) -> Any:
+    """Text is read as on the command line; the rest is checked with the whole request."""
+    if isinstance(value, str):
+        value = yes_no(value) if option.switch or option.both else reader_of(option)(value)
+    if option.choices and value not in option.choices:
+        raise AskError(f"{name} is {value!r}; expected one of {', '.join(option.choices)}")
+    if value is None and option.start is not None:
+        raise AskError(f"{name} is None; leave it out for its usual value, {option.start!r}")
+    if option.many and not isinstance(value, tuple):
+        value = tuple(value) if isinstance(value, list) else (value,)
+    return value

@@ -113,7 +113,8 @@ def _keeps_up(rows: Sequence[RequestRow], num_due: int, num_done: int) -> bool:
 
     Below saturation it wanders around a level; above, it grows with the share of excess load.
     """
-    return all(row.status == "ok" for row in rows) and num_due - num_done <= max(3, 0.05 * num_due)
+    chance = max(min(3, num_due // 3), 0.05 * num_due)  # of a few requests most have to be through
+    return all(row.status == "ok" for row in rows) and num_due - num_done <= chance
 
 
 def _tokens_within(row: RequestRow, from_s: float, until_s: float) -> float:

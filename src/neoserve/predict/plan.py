@@ -223,12 +223,12 @@ def summary(
     if best is None:
         closest = ranked[0]
         assert closest.latency is not None
+        ttft_s = closest.latency.ttft_s.mean
+        first = f"a first token after {show_duration(ttft_s)}" if ttft_s else "an endless queue"
         return (
             f"No configuration meets {slo.show() if slo else 'the SLO'}; the "
-            f"{'fastest' if hopeless else 'cheapest'} that starts is {_where(closest)} with a "
-            f"first token after "
-            f"{show_duration(closest.latency.ttft_s.mean)} and one every "
-            f"{show_duration(closest.latency.tpot_s.mean)}."
+            f"{'fastest' if hopeless else 'cheapest'} that starts is {_where(closest)} with "
+            f"{first} and one every {show_duration(closest.latency.tpot_s.mean)}."
         )
     assert best.latency is not None
     price = ""
