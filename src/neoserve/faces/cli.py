@@ -179,7 +179,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "demo", "the whole way on the embedded engine: predict, measure, record", _demo, (JSON,),
         (("--seconds", {"type": float, "default": 60.0, "help": "length of the load (60)"}),
-         ("--rate", {"type": float, "default": 1.2, "help": "requests per second (1.2)"}),
+         ("--rate", {"type": float, "default": 1.1, "help": "requests per second (1.1)"}),
          ("--out", {"default": "runs/demo", "metavar": "DIR", "help": "run folder (runs/demo)"})),
         "neoserve demo",
     ),
