@@ -3,12 +3,14 @@
 cold    `neoserve predict` from the shell over `python -c pass`: medians of alternating runs
 point   one library prediction with nothing remembered
 plan    10,240 candidates on one core
+peer    AIConfigurator's search for one model on eight H200, and ours: where it is on the PATH
 """
 
 from __future__ import annotations
 
 import compileall
 import json
+import shutil
 import statistics
 import subprocess
 import sys
@@ -80,6 +82,23 @@ def plan() -> dict[str, float]:
     return {"plan_s": time.perf_counter() - start, "candidates": result.num_candidates}
 
 
+def peer() -> dict[str, float]:
+    """The same question to AIConfigurator (Apache-2.0), shell to shell."""
+    program = shutil.which("aiconfigurator")
+    if program is None:
+        return {}
+    theirs = seconds([
+        program, "cli", "default", "--model-path", "Qwen/Qwen3-32B-FP8", "--total-gpus", "8",
+        "--system", "h200_sxm", "--backend", "vllm", "--isl", "4000", "--osl", "500",
+        "--ttft", "1000", "--tpot", "30",
+    ])  # fmt: skip
+    ours = seconds([
+        SHELL[0], "plan", "Qwen/Qwen3-32B-FP8", "--on", "8xH200-SXM", "--isl", "4000",
+        "--osl", "500", "--max-concurrency", "14", "--slo", "ttft:mean<1s; tpot:mean<30ms",
+    ])  # fmt: skip
+    return {"aiconfigurator_s": theirs, "neoserve_s": ours, "times_faster": theirs / ours}
+
+
 if __name__ == "__main__":
     scheme_model(find_model("Qwen/Qwen3-32B"), "fp8")  # warm the catalog's files
-    print(json.dumps({**cold(), **point(), **plan()}, indent=2))
+    print(json.dumps({**cold(), **point(), **plan(), **peer()}, indent=2))
