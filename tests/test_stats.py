@@ -88,7 +88,8 @@ def test_mean_is_exactly_rounded() -> None:
     assert stats.mean([1e16, 1.0, -1e16]) == pytest.approx(1 / 3)
 
 
-def test_five_values_bound_nothing_at_a_confidence_of_all_but_one_ulp() -> None:
-    # P(all five below the 0.3-quantile) = 0.3 ** 5 = 0.24 %: far more than the tail
+def test_seven_values_bound_nothing_at_a_confidence_of_all_but_one_ulp() -> None:
+    # P(all below the 0.3-quantile) = 0.3 ** 7 = 0.02 %, far more than the tail; the probabilities
+    # of 0 to 7 sum to less than one by rounding
     almost = math.nextafter(1.0, 0.0)
-    assert stats.quantile_interval(range(5), 0.3, almost) == (-math.inf, math.inf)
+    assert stats.quantile_interval(range(7), 0.3, almost) == (-math.inf, math.inf)
