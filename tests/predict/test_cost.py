@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neoserve.errors import AskError
-from neoserve.predict.cost import cost_of, fleet_for, hourly_usd, month_usd, price_basis
+from neoserve.predict.cost import cost_of, fleet_for, hourly_usd, price_basis, volume_rps
 from neoserve.schema.hardware import Price
 
 
@@ -70,8 +70,10 @@ def test_a_fleet_that_cannot_serve_is_refused() -> None:
         fleet_for(1.0, 0.0, 1.0)
 
 
-def test_a_monthly_volume_costs_its_price() -> None:
-    assert month_usd(0.75, 5000.0) == 3750.0
+def test_a_monthly_volume_is_a_rate_of_its_busy_hours() -> None:
+    # 730 h x 3,600 s = 2.628e6 s; 2.628e9 tokens are 1,000 a second, ten requests of 100 tokens
+    assert volume_rps(2.628e9, 100) == pytest.approx(10.0)
+    assert volume_rps(2.628e9, 100, 0.5) == pytest.approx(20.0)
 
 
 @given(rate=st.floats(0.001, 1e4), highest=st.floats(0.01, 1e3), usd=st.floats(0.01, 500))

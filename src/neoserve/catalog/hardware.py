@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import AskError, CatalogMiss
-from ..schema.hardware import HardwareSpec, Instance, Link, Machine, Price
+from ..schema.hardware import HardwareSpec, Instance, Machine, Price
 from ..units import GIB
 from .files import bundled, key_of, nearest
 
@@ -338,10 +338,3 @@ def _from_yaml(path: Path, count: int | None) -> Machine:
     if extra.get("hardware"):
         return _device_machine(extra["hardware"][0], count, extra)
     raise AskError(f"{path} holds no hardware and no instance; expected an entry of either")
-
-
-def link_of(spec: HardwareSpec) -> Link:
-    """What devices of one host talk over: their own link, else PCIe."""
-    return spec.link or Link(
-        kind="pcie", bandwidth_bytes_per_s=spec.pcie_bandwidth_bytes_per_s or 16e9, max_devices=8
-    )

@@ -39,6 +39,9 @@ _CPU_SCHEMES = ("checkpoint", "w8a8", "w4a8")
 def answer_predict(request: PredictAsk) -> Prediction:
     """One configuration. Raises AskError."""
     check_workload(request.workload)
+    volume = request.output_tokens_per_month
+    if volume is not None and not 0 < volume <= 1e18:
+        raise AskError(f"--output-tokens-per-month is {volume:g}; expected more than 0, say 5e9")
     machine = machine_of(request.on, request)
     model = scheme_model(
         find_model(request.model, request.online), request.deployment.weight_quant
@@ -123,6 +126,7 @@ def ask_for(
         coefficients=coefficients,
         slo=Slo.parse_text(request.slo) if request.slo else None,
         available_kv_bytes=request.available_kv_bytes,
+        output_tokens_per_month=request.output_tokens_per_month,
         utilization_share=request.utilization_share,
     )
 

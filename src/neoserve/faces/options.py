@@ -188,6 +188,8 @@ ONE = (
     Option(("--available-kv-bytes", "--available-bytes"),
            "KV cache bytes of a rank; replaces the memory budget", parse_bytes, "SIZE",
            dest="available_kv_bytes"),
+    Option(("--output-tokens-per-month",), "a volume to size and price a fleet for, e.g. 5e9",
+           real, "N"),
     Option(("--available-kv-gib",), "the same in GiB, as engines print it", gib, "GIB"),
 )  # fmt: skip
 

@@ -70,6 +70,7 @@ def predict_ask(args: argparse.Namespace) -> PredictAsk:
         slo=args.slo,
         usd_per_hour=args.price,
         utilization_share=args.utilization,
+        output_tokens_per_month=args.output_tokens_per_month,
         available_kv_bytes=available,
         memory_bytes=args.memory,
         catalog=args.catalog,

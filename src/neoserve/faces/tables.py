@@ -132,8 +132,9 @@ def closing(p: Prediction) -> str:
     if p.cost is not None:
         money = f", {show_usd(p.cost.usd_per_mtok_output)} per million output tokens"
     if p.latency.ttft_s.mean is None:
+        enough = f"; {p.fleet.replicas} of them do" if p.fleet else ""
         return wrap(
-            f"{devices(p)} cannot keep up with this load: it takes "
+            f"{devices(p)} cannot keep up with this load{enough}: one takes "
             f"{significant(p.throughput.max_rate_rps or 0.0)} requests/s at most.", ""
         )  # fmt: skip
     return wrap(

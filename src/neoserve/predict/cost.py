@@ -7,28 +7,16 @@ whole hourly cost by that one count. They are not to be added up.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 from ..errors import AskError
 from ..schema.hardware import Price
-from ..schema.prediction import Cost
+from ..schema.prediction import Cost, Fleet
 
 HOURS_PER_MONTH = 730.0  # 8,760 / 12
 COST_DIVISOR = (
     "the whole hourly cost is divided by output, by input and by total tokens in turn: "
     "the three prices are alternatives, not parts"
 )
-
-
-class Fleet(NamedTuple):
-    """Copies of a deployment that carry a rate."""
-
-    replicas: int
-    rate_rps: float
-    capacity_rps: float
-    idle_share: float
-    usd_per_hour: float
-    usd_per_month: float
 
 
 def hourly_usd(price: Price, num_devices: int, priced_devices: int = 1) -> float:
@@ -80,22 +68,33 @@ def _usd_per_mtok(usd_per_hour: float, tokens_per_s: float) -> float:
     return usd_per_hour / (tokens_per_s * 3600.0) * 1e6
 
 
-def month_usd(usd_per_mtok: float, mtok_per_month: float) -> float:
-    """Bill of a monthly volume of the tokens that the price divides by."""
-    return usd_per_mtok * mtok_per_month
+def volume_rps(
+    output_tokens_per_month: float, output_tokens: int, utilization_share: float = 1.0
+) -> float:
+    """Requests a second, in busy hours, of a monthly volume of output tokens."""
+    busy_s = HOURS_PER_MONTH * 3600.0 * utilization_share
+    return output_tokens_per_month / max(output_tokens, 1) / busy_s
 
 
-def fleet_for(rate_rps: float, max_rate_rps: float, usd_per_hour: float) -> Fleet:
-    """Replicas that carry a rate, each at most at its own highest rate."""
+def fleet_for(rate_rps: float, max_rate_rps: float, usd_per_hour: float | None) -> Fleet:
+    """Replicas that carry a rate, each at most at its own highest rate. Raises AskError."""
     if max_rate_rps <= 0.0:
         raise AskError("no rate meets the SLO on this deployment; relax the SLO or choose another")
     # One part in 10^9 over a whole number is rounding, not another machine.
     replicas = max(1, math.ceil(rate_rps / max_rate_rps - 1e-9))
+    return fleet_of(replicas, rate_rps, max_rate_rps, usd_per_hour)
+
+
+def fleet_of(
+    replicas: int, rate_rps: float, max_rate_rps: float, usd_per_hour: float | None
+) -> Fleet:
+    """So many replicas under a rate; `usd_per_hour` is the price of one."""
+    hourly = None if usd_per_hour is None else replicas * usd_per_hour
     return Fleet(
         replicas=replicas,
         rate_rps=rate_rps,
         capacity_rps=replicas * max_rate_rps,
         idle_share=1.0 - rate_rps / (replicas * max_rate_rps),
-        usd_per_hour=replicas * usd_per_hour,
-        usd_per_month=replicas * usd_per_hour * HOURS_PER_MONTH,
+        usd_per_hour=hourly,
+        usd_per_month=None if hourly is None else hourly * HOURS_PER_MONTH,
     )

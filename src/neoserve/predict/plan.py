@@ -15,7 +15,7 @@ from ..schema.model import ModelSpec
 from ..schema.prediction import Plan, Prediction, Rejection, Throughput
 from ..schema.workload import Slo
 from ..units import show_duration, show_usd
-from .cost import fleet_for
+from .cost import fleet_for, fleet_of
 from .predictor import Ask, Memo, outcome, predict, usd_per_hour
 from .queueing import arrival_variability
 from .serve import max_rate_rps, meets_slo
@@ -152,7 +152,7 @@ def _candidate(ask: Ask, rate_rps: float, memo: Memo, explain: bool) -> Candidat
         )
         if highest <= 0.0:
             return Candidate(ask, False, priced, math.inf, run.point.tpot_s)
-        machines = fleet_for(rate_rps, highest * deployment.replicas, 0.0).replicas
+        machines = fleet_for(rate_rps, highest * deployment.replicas, None).replicas
         share = ask.workload.replace(rate_rps=rate_rps / machines)
         run = outcome(replace(ask, workload=share), memo).run or run
         if math.isinf(run.point.ttft_s):  # at saturation exactly: the queue grows for ever
@@ -170,9 +170,10 @@ def _candidate(ask: Ask, rate_rps: float, memo: Memo, explain: bool) -> Candidat
 def _told(candidate: Candidate, memo: Memo) -> Prediction:
     """The documents of a candidate; a fleet's rates and bills are those of all its machines."""
     answer, n = predict(candidate.ask, memo), candidate.machines
-    if n == 1 or answer.throughput is None:
+    rates, cost, fleet = answer.throughput, answer.cost, answer.fleet
+    if rates is None or fleet is None:
         return answer
-    rates, cost = answer.throughput, answer.cost
+    each_usd = None if cost is None else cost.usd_per_hour
     return answer.replace(
         deployment=answer.deployment.replace(replicas=answer.deployment.replicas * n),
         throughput=Throughput(
@@ -184,6 +185,7 @@ def _told(candidate: Candidate, memo: Memo) -> Prediction:
         cost=cost and cost.replace(
             usd_per_hour=cost.usd_per_hour * n, usd_per_month=cost.usd_per_month * n
         ),
+        fleet=fleet_of(n, fleet.rate_rps * n, fleet.capacity_rps / fleet.replicas, each_usd),
     )  # fmt: skip
 
 

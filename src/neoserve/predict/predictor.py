@@ -18,6 +18,7 @@ from ..schema.hardware import HardwareSpec, Machine, Price
 from ..schema.model import ModelSpec
 from ..schema.prediction import (
     Cost,
+    Fleet,
     KvCapacity,
     Latency,
     Memory,
@@ -28,7 +29,7 @@ from ..schema.prediction import (
 from ..schema.workload import Slo, Workload
 from ..units import GIB, show_bytes, significant
 from .checks import refusal_of
-from .cost import COST_DIVISOR, cost_of, hourly_usd, price_basis
+from .cost import COST_DIVISOR, cost_of, fleet_for, hourly_usd, price_basis, volume_rps
 from .kv import Layout, blocks_per_request, capacity, in_flight_tokens, layout, num_blocks
 from .memory import Footprint, budget, footprint, resolved
 from .pools import (
@@ -58,6 +59,7 @@ class Ask(Struct, frozen=True):
     slo: Slo | None = None
     available_kv_bytes: int | None = None  # per rank; overrides the memory budget
     utilization_share: float = 1.0  # busy part of each hour, for cost
+    output_tokens_per_month: float | None = None  # a volume to size a fleet for
 
 
 class Memo:
@@ -390,6 +392,7 @@ def _answer(
             max_rate_rps=served.max_rate_rps * copies,
         ),
         cost=_cost(ask, found, served),
+        fleet=_fleet(ask, found.deployment, served.max_rate_rps * copies),
         bound=served.bound,
         next_bound=served.next_bound,
         decode_parts=served.decode_parts,
@@ -412,6 +415,18 @@ def _cost(ask: Ask, found: Outcome, served: Serving) -> Cost | None:
         usd, price_basis(price), served.output_tokens_per_s * copies,
         served.request_rate_rps * ask.workload.prompt_tokens * copies, ask.utilization_share,
     )  # fmt: skip
+
+
+def _fleet(ask: Ask, deployment: Deployment, max_rate_rps: float) -> Fleet | None:
+    """What carries the rate or the volume that was asked for; None if neither was."""
+    w, rate_rps = ask.workload, 0.0
+    if ask.output_tokens_per_month is not None:
+        rate_rps = volume_rps(ask.output_tokens_per_month, w.output_tokens, ask.utilization_share)
+    elif w.arrival != "closed":
+        rate_rps = w.rate_rps
+    if rate_rps <= 0.0 or max_rate_rps <= 0.0:
+        return None
+    return fleet_for(rate_rps, max_rate_rps, usd_per_hour(ask, deployment))
 
 
 def assumptions(ask: Ask, served: Serving) -> tuple[str, ...]:

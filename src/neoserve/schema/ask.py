@@ -17,6 +17,7 @@ class PredictAsk(Document, frozen=True, kw_only=True):
     slo: str = ""
     usd_per_hour: float | None = None
     utilization_share: float = 1.0
+    output_tokens_per_month: float | None = None  # a volume to size a fleet for
     available_kv_bytes: int | None = None
     memory_bytes: int | None = None
     catalog: str = ""

@@ -83,6 +83,17 @@ class Cost(Document, frozen=True):
     usd_per_month: float
 
 
+class Fleet(Document, frozen=True):
+    """Copies of a deployment, as rented, that carry a rate within the SLO."""
+
+    replicas: int
+    rate_rps: float
+    capacity_rps: float
+    idle_share: float  # of the capacity
+    usd_per_hour: float | None  # null without a price
+    usd_per_month: float | None
+
+
 class Interval(Document, frozen=True):
     """Where the truth lies with probability `level`."""
 
@@ -110,6 +121,7 @@ class Prediction(Document, frozen=True, kw_only=True):
     latency: Latency | None = None
     throughput: Throughput | None = None
     cost: Cost | None = None
+    fleet: Fleet | None = None  # for an arrival rate, or a monthly volume
     bound: str = ""  # memory | compute | kv | queue | comm | overhead
     next_bound: str = ""
     decode_parts: tuple[Part, ...] = ()

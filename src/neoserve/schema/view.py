@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ..units import show_bytes, show_count, show_duration, show_usd, significant
 
 if TYPE_CHECKING:
-    from .prediction import Plan, Prediction
+    from .prediction import Fleet, Plan, Prediction
 
 Rows = list[tuple[str, str]]
 PLAN_HEADER = ("", "hardware", "TP", "weights", "KV", "seqs", "chunk", "TTFT", "TPOT", "out tok/s",
@@ -139,7 +139,17 @@ def _speed(p: Prediction) -> Rows:
                      f"{show_usd(c.usd_per_hour)}/h"),
             ("price", c.price_basis),
         ]  # fmt: skip
+    if p.fleet is not None:
+        rows.append(("fleet", _fleet(p.fleet)))
     return rows
+
+
+def _fleet(fleet: Fleet) -> str:
+    bill = "" if fleet.usd_per_month is None else f", {show_usd(fleet.usd_per_month)}/month"
+    return (
+        f"{fleet.replicas} for {significant(fleet.rate_rps)} requests/s, "
+        f"{max(0.0, fleet.idle_share):.0%} idle{bill}"
+    )
 
 
 def plan_html(plan: Plan, limit: int = 15) -> str:
