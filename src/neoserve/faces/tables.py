@@ -132,10 +132,10 @@ def closing(p: Prediction) -> str:
     if p.cost is not None:
         money = f", {show_usd(p.cost.usd_per_mtok_output)} per million output tokens"
     if p.latency.ttft_s.mean is None:
-        enough = f"; {p.fleet.replicas} of them do" if p.fleet else ""
+        enough = f"; {p.fleet.replicas} of them carry it" if p.fleet else ""
         return wrap(
-            f"{devices(p)} cannot keep up with this load{enough}: one takes "
-            f"{significant(p.throughput.max_rate_rps or 0.0)} requests/s at most.", ""
+            f"{devices(p)} cannot keep up with this load: it takes "
+            f"{significant(p.throughput.max_rate_rps or 0.0)} requests/s at most{enough}.", ""
         )  # fmt: skip
     return wrap(
         f"{verdict}{devices(p)} answers the first token of {p.model} after "
