@@ -182,3 +182,20 @@ def test_every_layer_is_in_exactly_one_group(model_id: str, caching: bool) -> No
     pages = {c.page_bytes for g in plan.groups for _, c in g.caches}
     assert len(pages) == 1 or model.family in ("dsv4", "mla-dsa")
     assert not math.isnan(plan.block_tokens)
+
+
+def test_a_real_vllm_on_a_cpu_made_the_same_blocks() -> None:
+    """vLLM 0.32 on x86-64 with VLLM_CPU_KVCACHE_SPACE=1 logged "CPU KV cache size: 46,592 tokens,
+    Maximum concurrency for 2,048 tokens per request: 22.75x" for SmolLM2-135M."""
+    from neoserve.faces.ask import answer_predict
+    from neoserve.schema.ask import PredictAsk
+
+    kv = answer_predict(
+        PredictAsk(
+            model="HuggingFaceTB/SmolLM2-135M-Instruct", on="c8g.4xlarge", online=False,
+            deployment=Deployment(max_model_len=2048, max_num_seqs=8),
+            available_kv_bytes=2**30,
+        )
+    ).kv  # fmt: skip
+    assert kv is not None
+    assert (kv.kv_tokens, kv.max_concurrency, kv.block_size_tokens) == (46_592, 22.75, 128)

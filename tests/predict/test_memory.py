@@ -190,12 +190,24 @@ def test_eager_mode_captures_nothing() -> None:
 
 
 def test_memory_outside_torch_grows_once_ranks_talk() -> None:
-    alone = non_torch_bytes(Deployment(), H100)
+    alone = non_torch_bytes(Deployment(), NEW, H100)
     assert 0.24 <= alone / GIB <= 0.27  # the report of 49 runs
-    two = non_torch_bytes(Deployment(tensor_parallel=2), H100)
-    staged = non_torch_bytes(Deployment(pipeline_parallel=2), H100)
+    two = non_torch_bytes(Deployment(tensor_parallel=2), NEW, H100)
+    staged = non_torch_bytes(Deployment(pipeline_parallel=2), NEW, H100)
     assert two == staged > alone
-    assert non_torch_bytes(Deployment(), device("graviton4")) == 0
+    assert non_torch_bytes(Deployment(), find_profile("llama.cpp"), device("graviton4")) == 0
+
+
+def test_vllm_on_a_cpu_keeps_what_it_said_it_would() -> None:
+    """vLLM 0.32 on x86-64, SmolLM2-135M in bf16, --gpu-memory-utilization 0.5: "Auto set
+    (3.74/9.21) GiB for KV cache on node 0 ... 0.87 GiB memory was consumed by non-kv usages"."""
+    node = device("graviton4").replace(memory_bytes=int(9.21 * GIB), numa_nodes_per_socket=1)
+    m = memory(
+        node, "HuggingFaceTB/SmolLM2-135M-Instruct", find_profile("vllm", "0.32", "cpu"),
+        gpu_memory_utilization=0.5, max_model_len=2048, max_num_seqs=8,
+        max_num_batched_tokens=2048,
+    )  # fmt: skip
+    assert m.available_kv_bytes / GIB == pytest.approx(3.74, rel=0.01)
 
 
 def test_the_items_add_up_to_what_may_be_used() -> None:
@@ -219,7 +231,7 @@ def test_a_cpu_keeps_no_graphs_and_shares_nodes_between_ranks() -> None:
     cpu_profile = find_profile("vllm", "", "cpu")
     socket = device("graviton4").replace(numa_nodes_per_socket=2)
     two = memory(socket, profile=cpu_profile, tensor_parallel=2)
-    assert two.graph_bytes == two.non_torch_bytes == 0
+    assert two.graph_bytes == 0
     assert two.total_bytes == socket.memory_bytes // 2
     whole = socket.replace(numa_nodes_per_socket=1)
     assert memory(whole, profile=cpu_profile).total_bytes == socket.memory_bytes
@@ -272,7 +284,7 @@ def test_more_ranks_leave_more_on_each(model_id: str, tp: int) -> None:
 def test_sglangs_pool_is_its_share_without_what_is_loaded() -> None:
     # mem_fraction_static: activations live in the rest
     m = memory(profile=find_profile("sglang"), gpu_memory_utilization=0.8)
-    loaded = 2 * 8_030_261_248 + non_torch_bytes(Deployment(), H100)
+    loaded = 2 * 8_030_261_248 + non_torch_bytes(Deployment(), NEW, H100)
     assert m.available_kv_bytes == pytest.approx(0.8 * total_bytes(H100) - loaded, abs=1)
     less = memory(profile=find_profile("sglang"), gpu_memory_utilization=0.8, max_num_seqs=8)
     assert less.available_kv_bytes == m.available_kv_bytes
@@ -282,7 +294,7 @@ def test_tensorrt_llms_pool_is_a_share_of_what_is_free() -> None:
     # kv_cache_free_gpu_memory_fraction
     profile = find_profile("tensorrt-llm")
     m = memory(profile=profile, gpu_memory_utilization=0.8, max_num_seqs=64)
-    taken = 2 * 8_030_261_248 + non_torch_bytes(Deployment(), H100) + m.activation_bytes
+    taken = 2 * 8_030_261_248 + non_torch_bytes(Deployment(), NEW, H100) + m.activation_bytes
     assert m.activation_bytes > GIB // 2
     assert m.available_kv_bytes == pytest.approx(0.8 * (total_bytes(H100) - taken), abs=4)
     assert m.usable_bytes == total_bytes(H100)

@@ -47,7 +47,7 @@ def answer_predict(request: PredictAsk) -> Prediction:
         find_model(request.model, request.online), request.deployment.weight_quant
     )
     answer = predict(ask_for(model, machine, request.deployment, request))
-    return with_command(answer, request.model)
+    return with_command(answer, machine, request.model)
 
 
 def answer_plan(request: PlanAsk) -> Plan:
@@ -71,12 +71,15 @@ def answer_plan(request: PlanAsk) -> Plan:
     for deployment in grid.each_value(base):
         check_deployment(deployment)
     slo = Slo.parse_text(request.slo) if request.slo else None
+    kinds = {machine.id: machine.hardware.kind for machine in machines}
     return plan(
         models, machines, base, grid,
         ask_of=asker(request, slo),
         slo=slo,
         rate_rps=request.rate_rps,
-        command_of=lambda answer: command_of(answer, request.model),
+        command_of=lambda answer: command_of(
+            answer, kinds[answer.deployment.hardware] == "cpu", request.model
+        ),
         keep=request.keep,
         tries=lambda m, scheme: bool(request.weight_quant) or scheme in usual_schemes(m),
     )  # fmt: skip
@@ -275,7 +278,7 @@ _CHECKPOINT_SUFFIXES = {
 }  # fmt: skip
 
 
-def command_of(answer: Prediction, asked: str = "") -> str:
+def command_of(answer: Prediction, on_cpu: bool, asked: str = "") -> str:
     """The engine's exact command line for an answer, with the folder or file that was asked for.
     A weight scheme that the engine does not make while it loads is a checkpoint of its own: the
     bundled one, else a named placeholder."""
@@ -283,8 +286,7 @@ def command_of(answer: Prediction, asked: str = "") -> str:
     if d.weight_quant not in ("checkpoint", "none", "fp8"):
         model = _stored_in(answer.model, d.weight_quant)
         d = d.replace(weight_quant="checkpoint")
-    memory = answer.memory  # only a device of its own holds anything beside torch
-    kv_bytes = memory.available_kv_bytes if memory and not memory.non_torch_bytes else None
+    kv_bytes = answer.memory.available_kv_bytes if on_cpu and answer.memory else None
     return command(model, d.replace(weight_quant=_plain(d.weight_quant)), kv_bytes)
 
 
@@ -309,7 +311,9 @@ def _stored_in(model: str, scheme: str) -> str:
     return f"{scheme}-checkpoint-of/{model.rsplit('/', 1)[-1]}"
 
 
-def with_command(answer: Prediction, asked: str = "") -> Prediction:
+def with_command(answer: Prediction, machine: Machine, asked: str = "") -> Prediction:
     """The answer with its command, if it would start."""
-    return answer.replace(command=command_of(answer, asked)) if answer.starts else answer
+    if not answer.starts:
+        return answer
+    return answer.replace(command=command_of(answer, machine.hardware.kind == "cpu", asked))
 

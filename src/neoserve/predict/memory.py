@@ -26,6 +26,9 @@ REPORTED_SHARE = 0.985
 # (planning report of vLLM 0.19 on H100, 49 runs: 0.24-0.27 GiB alone, about 2.1 GiB at tp >= 2).
 NON_TORCH_BYTES = int(0.25 * GIB)
 COLLECTIVE_BYTES = int(0.45 * GIB)
+# A vLLM CPU worker's resident memory beside the weights: 0.87 GiB with 0.25 GiB of them (vLLM
+# 0.32 on x86-64, 2026-11-30: "0.87 GiB memory was consumed by non-kv usages").
+CPU_PROCESS_BYTES = int(0.6 * GIB)
 
 # vLLM's defaults by device memory (engine/arg_utils.py:get_batch_defaults, API server).
 LARGE_DEVICE_BYTES = 70 * GIB
@@ -165,10 +168,10 @@ def graph_bytes(need: Footprint, deployment: Deployment) -> int:
     return int(pool + sizes * need.num_layers * 0.2 * MIB)
 
 
-def non_torch_bytes(deployment: Deployment, hardware: HardwareSpec) -> int:
+def non_torch_bytes(deployment: Deployment, profile: EngineProfile, hardware: HardwareSpec) -> int:
     """Memory that torch does not know of."""
     if hardware.kind == "cpu":
-        return 0
+        return CPU_PROCESS_BYTES if profile.rule == "vllm" else 0
     ranks = deployment.tensor_parallel * deployment.pipeline_parallel
     return NON_TORCH_BYTES + (COLLECTIVE_BYTES if ranks > 1 else 0)
 
@@ -188,7 +191,7 @@ def budget(
     usable = int(total * (deployment.gpu_memory_utilization or profile.default_utilization))
     activations = activation_bytes(need, deployment, profile)
     graphs = graph_bytes(need, deployment) if hardware.kind != "cpu" else 0
-    other = non_torch_bytes(deployment, hardware)
+    other = non_torch_bytes(deployment, profile, hardware)
     taken = weights + other + (graphs if profile.graph_memory_reserved else 0)
     available = usable - taken - activations
     if profile.rule == "sglang":  # what stays free for activations is the share not used
