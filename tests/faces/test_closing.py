@@ -31,3 +31,19 @@ def test_what_does_not_start_says_why_last(cli: Cli) -> None:
     said = cli("predict", "meta-llama/Meta-Llama-3.1-70B", "--on", "L4", "--offline")
     assert "does not run on L4 like this: weights alone take 131 GiB" in last(said.out)
     assert said.code == 1
+
+
+def test_a_scheme_that_the_engine_does_not_make_is_a_checkpoint_of_its_own(cli: Cli) -> None:
+    own = "w4a16 weights are a checkpoint of their own: find or make it"
+    packed = cli(*ONE, "-q", "w4a16", "--json").document
+    assert own in packed["assumptions"]
+    made = cli(*ONE, "-q", "fp8", "--json").document
+    assert "--quantization fp8" in made["command"]
+    assert not any("checkpoint of their own" in note for note in made["assumptions"])
+
+
+def test_sglang_makes_fp8_while_it_loads_and_tensorrt_llm_does_not(cli: Cli) -> None:
+    sglang = cli(*ONE, "-q", "fp8", "--engine", "sglang", "--json").document
+    assert "--quantization fp8" in sglang["command"]
+    tensorrt = cli(*ONE, "-q", "fp8", "--engine", "tensorrt-llm", "--json").document
+    assert "fp8-checkpoint-of" in tensorrt["command"] or "FP8" in tensorrt["command"]

@@ -18,7 +18,7 @@ from ..catalog.models import bundled_names, find_model
 from ..catalog.quantization import weight_scheme
 from ..errors import AskError
 from ..predict.plan import Grid, plan
-from ..predict.predictor import Ask, given_price, predict, with_memory
+from ..predict.predictor import Ask, given_price, own_checkpoint, predict, with_memory
 from ..recipe.command import command
 from ..schema.ask import PlanAsk, PredictAsk
 from ..schema.coefficients import Coefficients
@@ -283,7 +283,7 @@ def command_of(answer: Prediction, on_cpu: bool, asked: str = "") -> str:
     A weight scheme that the engine does not make while it loads is a checkpoint of its own: the
     bundled one, else a named placeholder."""
     d, model = answer.deployment, local_path(asked) or answer.model
-    if d.weight_quant not in ("checkpoint", "none", "fp8"):
+    if own_checkpoint(d):
         model = _stored_in(answer.model, d.weight_quant)
         d = d.replace(weight_quant="checkpoint")
     kv_bytes = answer.memory.available_kv_bytes if on_cpu and answer.memory else None

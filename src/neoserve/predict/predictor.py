@@ -429,6 +429,12 @@ def _fleet(ask: Ask, deployment: Deployment, max_rate_rps: float) -> Fleet | Non
     return fleet_for(rate_rps, max_rate_rps, usd_per_hour(ask, deployment))
 
 
+def own_checkpoint(deployment: Deployment) -> bool:
+    """Whether the weight scheme is one that the engine does not make while it loads."""
+    made = ("fp8",) if deployment.engine in ("vllm", "sglang") else ()
+    return deployment.weight_quant not in ("checkpoint", "none", *made)
+
+
 def assumptions(ask: Ask, served: Serving) -> tuple[str, ...]:
     """Everything the answer rests on that was not given."""
     notes = [*ask.model.notes, *ask.machine.notes, *served.assumptions]
@@ -436,6 +442,10 @@ def assumptions(ask: Ask, served: Serving) -> tuple[str, ...]:
         notes.append(
             f"the load of {ask.workload.rate_rps:g} requests/s is more than the capacity of "
             f"{significant(served.saturation_rps)}: requests wait ever longer"
+        )
+    if own_checkpoint(ask.deployment):
+        notes.append(
+            f"{ask.deployment.weight_quant} weights are a checkpoint of their own: find or make it"
         )
     if ask.workload.prefix_hit_share:
         notes.append("the cached part of the prompts is one prefix, which all requests share")

@@ -35,6 +35,7 @@ def _sglang(model_id: str, d: Deployment) -> Words:
         ("--mem-fraction-static", d.gpu_memory_utilization),
         ("--max-running-requests", d.max_num_seqs),
         ("--chunked-prefill-size", d.max_num_batched_tokens),
+        ("--quantization", "fp8" if d.weight_quant == "fp8" else None),
         ("--kv-cache-dtype", "fp8_e5m2" if d.kv_cache_dtype.startswith("fp8") else None),
     ])  # fmt: skip
     words += ["--disable-cuda-graph"] if d.enforce_eager else []
