@@ -44,7 +44,7 @@ def test_what_is_shown() -> None:
     rows = [line.split() for line in text.splitlines()]
     assert ["dense", "2", "2", "1"] in rows
     assert ["moe", "3", "2", "1"] in rows
-    assert "2 of 5 cases exact; of the 2 that their stated values decide, 1." in text
+    assert "2 of 5 cases exact; of the 2 that state the bytes to fill, 1." in text
     assert "median error 4.0%, within 5 % in 2 of 3" in text
     assert "Available KV memory" not in show(report("oracle", Path("t"), CASES[-2:]))
 

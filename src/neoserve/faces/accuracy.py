@@ -197,7 +197,7 @@ def show(document: dict[str, Any]) -> str:
     text = table(["family", "cases", "answered", "exact"], rows, [False, True, True, True])
     text += (
         f"\n\n{document['exact']} of {document['cases']} cases exact; of the {document['decided']} "
-        f"that their stated values decide, {document['decided_exact']}."
+        f"that state the bytes to fill, {document['decided_exact']}."
     )
     memory = document["memory_error"]
     if memory["n"]:
