@@ -167,9 +167,9 @@ def markdown(document: dict) -> str:
     if document["kind"] == "kv":
         memory = document["memory_error"]
         text += (
-            f"\n{document['decided_exact']} of the {document['decided']} cases that state the bytes to "
-            f"fill are exact; what the others do not state is below. Available KV memory from device and settings alone "
-            f"(n = {memory['n']}): median error {memory['median']:.1%}, within 5 % in "
+            f"\n{document['decided_exact']} of the {document['decided']} cases that state the "
+            "bytes to fill are exact; what the others do not state is below. Available KV memory "
+            f"from device and settings alone (n = {memory['n']}): median error {memory['median']:.1%}, within 5 % in "
             f"{memory['within_5_percent']}.\n\n"
             "| not exact | basis | why |\n|---|---|---|\n"
         )
