@@ -169,7 +169,8 @@ def markdown(document: dict) -> str:
         text += (
             f"\n{document['decided_exact']} of the {document['decided']} cases that state the "
             "bytes to fill are exact; what the others do not state is below. Available KV memory "
-            f"from device and settings alone (n = {memory['n']}): median error {memory['median']:.1%}, within 5 % in "
+            f"from device and settings alone (n = {memory['n']}): median error "
+            f"{memory['median']:.1%}, within 5 % in "
             f"{memory['within_5_percent']}.\n\n"
             "| not exact | basis | why |\n|---|---|---|\n"
         )
