@@ -17,6 +17,15 @@ from .truth import Truth, serving
 OPEN = Workload(arrival="poisson", rate_rps=40.0, prompt_tokens=20, output_tokens=10, seed=1)
 
 
+@pytest.fixture(autouse=True)
+def interruptible():
+    """Ctrl-C as in a terminal: a job in the background starts with SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+
 def closed(concurrency, **more):
     return Workload(arrival="closed", concurrency=concurrency, prompt_tokens=8, **more)
 
