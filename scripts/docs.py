@@ -131,15 +131,15 @@ def claims(kv: list[dict], speed: dict) -> str:
         "| KV blocks, tokens, concurrency, refusals | vLLM 0.32's own allocator code, "
         f"{oracle['cases'] + families['cases']:,} cases | "
         f"{oracle['exact'] + families['exact']:,} exact |\n"
-        f"| the same, against logs | {logs['cases']} start-up logs | {logs['exact']} exact; what "
-        "decides the others is not stated in them, case by case in docs/accuracy.md |\n"
+        f"| the same, against logs | {logs['cases']} start-up logs | {logs['exact']} exact, "
+        f"{logs['chosen_afterwards']} of them only under an engine version chosen afterwards; the "
+        "others lack what decides them, case by case in docs/accuracy.md |\n"
         f"| memory left for KV, from the spec sheet alone | {memory['n']} logs | median error "
-        f"{memory['median']:.1%}; all 25 that state what decides it are within 5 % |\n"
+        f"{memory['median']:.1%}, within 5 % in {memory['within_5_percent']} |\n"
         f"| TPOT one stream, TPOT batched, TTFT: dense | {n:,} public figures | median error "
-        f"{', '.join(error(dense, f) for f in TOLD)}; on sources that were left out of the fit "
-        "15%, 31%, 49% |\n"
+        f"{', '.join(error(dense, f) for f in TOLD)} |\n"
         f"| the same: MoE | {m:,} public figures | median error "
-        f"{', '.join(error(moe, f) for f in TOLD)}; left out 20%, 58%, 56% |\n"
+        f"{', '.join(error(moe, f) for f in TOLD)} |\n"
     )
 
 
@@ -168,8 +168,9 @@ def markdown(document: dict) -> str:
         memory = document["memory_error"]
         text += (
             f"\n{document['decided_exact']} of the {document['decided']} cases that state the "
-            "bytes to fill are exact; what the others do not state is below. Available KV memory "
-            f"from device and settings alone (n = {memory['n']}): median error "
+            f"bytes to fill are exact, and {document['chosen_afterwards']} more under an engine "
+            "version that was chosen afterwards; what the others do not state is below. "
+            f"Available KV memory from device and settings alone (n = {memory['n']}): median error "
             f"{memory['median']:.1%}, within 5 % in "
             f"{memory['within_5_percent']}.\n\n"
             "| not exact | basis | why |\n|---|---|---|\n"

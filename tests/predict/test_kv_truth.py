@@ -46,6 +46,7 @@ def test_logged_figures_are_equal_wherever_stated_values_decide_them(truth: Path
     wrong = {row["id"] for row in document["rows"] if row["exact"] is False}
     assert document["cases"] == 81
     assert document["exact"] >= 50
+    assert document["chosen_afterwards"] <= 10  # one fork's logs, whose build number tells no age
     assert wrong <= set(UNDECIDED)
     unanswered = {row["id"] for row in document["rows"] if row["basis"] == "unanswered"}
     assert unanswered <= set(UNDECIDED)
@@ -91,11 +92,7 @@ def test_a_broken_truth_file_names_its_line(tmp_path: Path, line: str, said: str
 
 
 def test_other_architectures_and_options_are_equal_too(truth: Path) -> None:
-    """195 configs of architectures that the first set lacks, and options on 22 models."""
+    """194 configs of architectures that the first set lacks, and options on 22 models."""
     document = accuracy.oracle(truth / "kv_families.jsonl", [])
     assert document["cases"] == document["answered"] == 3518
-    wrong = set(misses(document))
-    # two layer types whose states differ, at TP 8; another backend's block for fp8_e5m2
-    known = ("qwen4exp-default-sigmoid-tp8-fp8", "gemma-4-26b-a4b--kv-cache-dtype-fp8")
-    assert len(wrong) <= 6
-    assert all(case.startswith(known) for case in wrong)
+    assert misses(document) == []

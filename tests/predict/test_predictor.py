@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from asking import LLAMA, predicted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -12,28 +13,17 @@ from msgspec.structs import replace
 from neoserve.catalog.hardware import find_machine
 from neoserve.catalog.models import find_model
 from neoserve.errors import AskError
-from neoserve.faces.ask import answer_predict, ask_for
+from neoserve.faces.ask import ask_for
 from neoserve.predict.predictor import Ask, given_price, predict, with_memory
 from neoserve.schema.ask import PredictAsk
 from neoserve.schema.engine import Deployment
-from neoserve.schema.prediction import Prediction
 from neoserve.schema.workload import Workload
 from neoserve.units import parse_bytes, show_bytes
 
 GIB = 2**30
-LLAMA = "meta-llama/Llama-3.1-8B"
 GEMMA = "google/gemma-3-27b-it"
 MAMBA = "tiiuae/falcon-mamba-7b"
 POISSON = Workload(arrival="poisson", rate_rps=2.0)
-
-
-def predicted(
-    model: str = LLAMA, on: str = "H100-SXM", deployment: dict | None = None, **given: object
-) -> Prediction:
-    settings = {"max_model_len": 8192, **(deployment or {})}
-    return answer_predict(
-        PredictAsk(model=model, on=on, deployment=Deployment(**settings), online=False, **given)
-    )
 
 
 def ask(on: str = "H100-SXM", **deployment: object) -> Ask:

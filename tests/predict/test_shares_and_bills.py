@@ -6,31 +6,22 @@ import re
 from pathlib import Path
 
 import pytest
+from asking import LLAMA, predicted
 
 from neoserve.catalog.hardware import find_machine
 from neoserve.catalog.models import find_model
 from neoserve.errors import AskError
-from neoserve.faces.ask import answer_plan, answer_predict, grid_of
-from neoserve.schema.ask import PlanAsk, PredictAsk
+from neoserve.faces.ask import answer_plan, grid_of
+from neoserve.schema.ask import PlanAsk
 from neoserve.schema.engine import Deployment
 from neoserve.schema.prediction import Latency, Plan, Prediction, Throughput
 from neoserve.schema.workload import Workload
 from neoserve.units import show_bytes
 
 GIB, MIB = 2**30, 2**20
-LLAMA = "meta-llama/Llama-3.1-8B"
 GEMMA = "google/gemma-3-27b-it"
 MAMBA = "tiiuae/falcon-mamba-7b"
 MIXTRAL = "mistralai/Mixtral-8x7B-v0.1"
-
-
-def predicted(
-    model: str = LLAMA, on: str = "H100-SXM", deployment: dict | None = None, **given: object
-) -> Prediction:
-    settings = {"max_model_len": 8192, **(deployment or {})}
-    return answer_predict(
-        PredictAsk(model=model, on=on, deployment=Deployment(**settings), online=False, **given)
-    )
 
 
 def planned(on: tuple[str, ...], model: str = LLAMA, **given: object) -> Plan:

@@ -12,7 +12,7 @@ from ..catalog.engines import find_profile
 from ..catalog.hardware import find_machine
 from ..catalog.models import find_model, read_json
 from ..errors import AskError, CatalogMiss
-from ..predict.kv_truth import Case, by_family, log_case, oracle_case
+from ..predict.kv_truth import CHOSEN, Case, by_family, log_case, oracle_case
 from ..schema.engine import EngineProfile
 from ..schema.hardware import HardwareSpec
 from ..schema.model import ModelSpec
@@ -161,6 +161,7 @@ def report(kind: str, truth: Path, cases: Sequence[Case]) -> dict[str, Any]:
         "exact": sum(bool(c.exact) for c in cases),
         "decided": len(stated),
         "decided_exact": sum(bool(c.exact) for c in stated),
+        "chosen_afterwards": sum(c.basis == CHOSEN for c in cases),
         "memory_error": {
             "n": len(errors),
             "median": quantile(errors, 0.5) if errors else None,
@@ -199,6 +200,11 @@ def show(document: dict[str, Any]) -> str:
         f"\n\n{document['exact']} of {document['cases']} cases exact; of the {document['decided']} "
         f"that state the bytes to fill, {document['decided_exact']}."
     )
+    if document["chosen_afterwards"]:
+        text += (
+            f"\n{document['chosen_afterwards']} more are exact only under an engine version that "
+            "was chosen afterwards."
+        )
     memory = document["memory_error"]
     if memory["n"]:
         text += (

@@ -24,6 +24,9 @@ PRINTED_GIB = 0.005 * GIB  # logs print two decimals
 PRINTED_X = 0.005
 
 
+CHOSEN = "version chosen afterwards"  # a basis: the case agrees, and confirms little
+
+
 class Case(Document, frozen=True):
     """One comparison. `exact` is null where nothing could be compared."""
 
@@ -144,8 +147,11 @@ def log_case(
     first; a development build's number says little about its age."""
     cases = [_log_case(row, model, p, hardware or default_hardware) for p in profiles]
     best = next((c for c in cases if c.exact), cases[0])
-    if best is not cases[0] or (len(profiles) > 1 and best.exact):
-        versions = profiles[cases.index(best)].versions
+    versions = profiles[cases.index(best)].versions
+    if best is not cases[0]:
+        note = f"{best.note}; exact only as {versions}, a version chosen after the likeliest missed"
+        best = best.replace(note=note.strip("; "), basis=CHOSEN)
+    elif len(profiles) > 1 and best.exact:
         note = f"{best.note}; the version is not decided, read as {versions}"
         best = best.replace(note=note.strip("; "))
     if hardware is None:
