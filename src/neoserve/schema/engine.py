@@ -70,7 +70,9 @@ class EngineProfile(Document, frozen=True):
 class EngineConfig(Document, frozen=True):
     """The exact process: argv and environment, as they are run."""
 
-    engine: str
+    engine: str  # llama.cpp, vllm, sglang, or url for one that was running already
     version: str = ""
     argv: tuple[str, ...] = ()
     env: dict[str, str] = {}
+    url: str = ""  # of a server that was running already; argv is empty then
+    model: str = ""  # the name that requests ask for; "": the first that the server lists

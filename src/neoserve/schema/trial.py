@@ -25,7 +25,30 @@ RowStatus = Literal[
 Verdict = Literal["PASS", "FAIL", "INCONCLUSIVE", "VOID"]
 
 
-class RequestRow(Document, frozen=True):
+Phase = Literal[
+    "warmup",    # sent first, not judged
+    "measured",
+    "drain",     # keeps the load up until the last measured request has ended, not judged
+]  # fmt: skip
+
+# What ended the load.
+Stop = Literal["planned", "decided", "saturated", "interrupted", "engine"]
+
+
+class PlannedRequest(Document, frozen=True, omit_defaults=True):
+    """One request of a schedule, drawn before the load starts."""
+
+    due_s: float  # 0 for closed loads and for turns after the first
+    prompt_tokens: int
+    output_tokens: int
+    phase: Phase = "measured"
+    session: int = 0  # requests of one conversation share it
+    turn: int = 0
+    prefix: tuple[int, ...] = ()  # ids of shared prefix blocks, as Mooncake traces name them
+    prompt: str = ""  # the user's own text, where it is not made up
+
+
+class RequestRow(Document, frozen=True, omit_defaults=True):
     """One planned request. Every latency counts from `due_s`, the intended arrival."""
 
     due_s: float
@@ -36,6 +59,12 @@ class RequestRow(Document, frozen=True):
     output_tokens: int = 0  # by the server's usage
     status: RowStatus = "ok"
     error: str = ""
+    phase: Phase = "measured"
+    session: int = 0
+    turn: int = 0
+    cached_tokens: int = 0  # of the prompt, found in a prefix cache, by the server's usage
+    queue_s: float | None = None  # from sending to the start of its prefill, where the server says
+    itl_s: tuple[float, ...] = ()  # gaps between the chunks that carried tokens
 
     @property
     def late_s(self) -> float:
@@ -80,6 +109,16 @@ class HostPrint(Document, frozen=True):
     versions: dict[str, str]
 
 
+class ProcessFacts(Document, frozen=True):
+    """One process of an engine, from /proc."""
+
+    pid: int
+    name: str
+    threads: int
+    affinity: dict[str, int]  # CPU list -> threads that may run there
+    allocator: str  # the one that malloc resolves to
+
+
 class EngineFacts(Document, frozen=True):
     """What really ran, read from the process, its log and its API. Null: it does not say."""
 
@@ -90,6 +129,27 @@ class EngineFacts(Document, frozen=True):
     num_parallel: int | None = None
     affinity: tuple[str, ...] = ()  # distinct CPU lists of its threads
     allocator: str = ""
+    processes: tuple[ProcessFacts, ...] = ()
+    dtype: str = ""
+    kv_tokens: int | None = None
+    max_concurrency: float | None = None  # requests of full length that the KV cache holds
+    block_size_tokens: int | None = None
+    log: dict[str, str] = {}  # further lines of the log that say what was done, by topic
+
+
+class ClientFacts(Document, frozen=True):
+    """How far this host's client can be trusted in this trial."""
+
+    loop: str  # uvloop or asyncio
+    workers: int  # processes
+    cpus: str  # that the client may run on
+    shares_cores: bool  # with the engine
+    late_p99_s: float  # sending after the intended arrival
+    late_max_s: float
+    lag_p99_s: float  # of its event loop, sampled all through the load
+    cpu_s: float
+    engine_cpu_s: float | None  # null for a server that is not ours to watch
+    others_cores: float | None  # CPU that other programs of this host used, in cores
 
 
 class Quantile(Document, frozen=True):
@@ -112,6 +172,16 @@ class Summary(Document, frozen=True):
     level: float = 0.95  # of every interval
 
 
+class TrialCost(Document, frozen=True):
+    """What tokens cost at the rate that was served. Each divides the whole hourly price."""
+
+    usd_per_hour: float
+    price_source: str
+    usd_per_mtok_output: float
+    usd_per_mtok_input: float
+    usd_per_mtok_total: float
+
+
 # Version history: 1, first.
 class Trial(Document, frozen=True, kw_only=True):
     """One load on one engine, judged. Figures in seconds and tokens or requests per second."""
@@ -123,20 +193,33 @@ class Trial(Document, frozen=True, kw_only=True):
     engine: EngineConfig
     facts: EngineFacts | None  # null for a server that was already running
     host: HostPrint
-    rows_sha256: str  # of the rows as JSON lines, "sha256:" + hex
-    num_rows: int
+    client: ClientFacts
+    salt: str  # makes the prompts of this trial unlike those of any other
+    schedule: str  # digest of the planned requests, JSON lines
+    rows: str  # digest of the observed requests, JSON lines, gzip
+    num_planned: int  # measured requests that were planned; the tests' horizon
+    num_judged: int
     num_ok: int
-    failures: dict[str, int]  # status -> requests
+    failures: dict[str, int]  # status -> judged requests
+    stop: Stop
     ttft_s: Summary
     tpot_s: Summary
+    itl_s: Summary
     e2e_s: Summary
+    queue_s: Summary
+    dependence: float  # judged requests that say as much as one independent one, 1 or more
     steady_from_s: float
     steady_until_s: float
     output_tokens_per_s: float | None  # over the steady window; null where there is none
+    input_tokens_per_s: float | None
     offered_rps: float | None
     served_rps: float | None
-    client_late_max_s: float
-    client_late_p99_s: float
+    goodput_rps: float | None  # requests that kept every target of the SLO
+    backlog_growth_rps: float | None  # requests in flight gained each second
+    saturated: bool  # the backlog grows beyond chance
     load_limited: bool  # served what was offered: its capacity is unknown
+    counters: dict[str, float]  # of the server's /metrics, gained while the load ran
+    cost: TrialCost | None
     verdict: Verdict
     reasons: tuple[str, ...]
+    notes: tuple[str, ...]  # what a reader has to know beside the figures

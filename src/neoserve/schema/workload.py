@@ -10,13 +10,17 @@ from ..units import parse_duration_s, parse_share, show_duration
 from .base import Document
 
 
+Arrival = Literal["poisson", "constant", "gamma", "mmpp", "ramp", "trace", "closed"]
+
+
 class Workload(Document, frozen=True):
     """Requests: how they arrive and how long they are.
 
-    Open arrivals have `rate_rps`; a closed load keeps `concurrency` requests in flight.
+    Open arrivals have `rate_rps`, their mean rate; a closed load keeps `concurrency` requests in
+    flight; a trace brings times and lengths of its own.
     """
 
-    arrival: Literal["poisson", "constant", "gamma", "closed"] = "closed"
+    arrival: Arrival = "closed"
     rate_rps: float = 0.0
     burstiness: float = 1.0  # gamma shape: 1 is Poisson, below 1 burstier (vllm bench serve)
     concurrency: int = 1
@@ -24,6 +28,20 @@ class Workload(Document, frozen=True):
     output_tokens: int = 128
     prefix_hit_share: float = 0.0  # of prompt tokens already in the prefix cache
     seed: int = 0
+    # mmpp: a Poisson process whose rate switches between a calm and a burst level
+    burst_ratio: float = 4.0  # rate in a burst over the mean rate
+    burst_share: float = 0.1  # of the time spent in bursts
+    burst_length_s: float = 10.0  # mean length of a burst
+    # ramp: a Poisson process whose rate grows linearly from here to 2 x rate_rps - start
+    ramp_start_rps: float = 0.0
+    # lengths are lognormal with these coefficients of variation around the means above; 0: fixed
+    prompt_tokens_cv: float = 0.0
+    output_tokens_cv: float = 0.0
+    trace: str = ""  # name of the trace file that is replayed
+    dataset: str = ""  # name of the JSONL file that prompts are from
+    turns: int = 1  # of a conversation; arrivals are of conversations
+    think_time_s: float = 0.0  # between an answer and the next turn
+    ignore_eos: bool = True  # answers are exactly output_tokens long
 
 
 class Target(Document, frozen=True):
