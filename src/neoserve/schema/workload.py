@@ -9,7 +9,6 @@ from ..errors import AskError
 from ..units import parse_duration_s, parse_share, show_duration
 from .base import Document
 
-
 Arrival = Literal["poisson", "constant", "gamma", "mmpp", "ramp", "trace", "closed"]
 
 
