@@ -1,4 +1,4 @@
-"""Open-loop load: requests leave when they are due, whatever the server does.
+"""The load: requests leave when they are due, whatever the server does.
 
 The whole schedule is drawn first. Bytes are stamped as they arrive and parsed when the request
 has ended. Every planned request gives one row, failed ones with their reason.
@@ -8,268 +8,279 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
-import math
 import time
-from collections.abc import Callable, Coroutine, Iterator
-from typing import TYPE_CHECKING, Any, Literal
+from collections import defaultdict, deque
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from typing import Any
 
 import msgspec
 
-from ..errors import AskError, EngineFailed
-from ..schema.trial import RequestRow
+from ..schema.trial import PlannedRequest, RequestRow
 from ..schema.workload import Workload
-from .arrivals import arrival_times_s, num_requests_for
 from .prompts import Prompts
-from .stream import Chunk, read_answer
+from .stream import answer_text, read_answer
+from .target import Message, Target, user
+from .wire import Answer, BrokenAnswerError, Chunk, Connection, Origin, Pool
 
-if TYPE_CHECKING:
-    import aiohttp
+_LEAD_S = 0.1  # a connection is opened so long before its request is due
+_BEAT_S = 0.02  # how often the event loop's own lateness is sampled
 
-Route = Literal["completions", "chat"]
-OnProgress = Callable[[int, int, RequestRow], None]  # finished, planned, the row that finished
-
-_PROBES = 3
-
-
-class Server(msgspec.Struct, frozen=True):
-    """Where requests go and how this server wants them."""
-
-    url: str  # without /v1
-    route: Route = "completions"
-    model: str = ""  # "": the first that the server lists
-    api_key: str = ""
-    timeout_s: float = 600.0
-    ignore_eos: bool = True
-    num_words: int = 0  # that make `prompt_tokens` on this server
-
-    @property
-    def endpoint(self) -> str:
-        """The URL that requests are posted to."""
-        return f"{self.url}/v1/{'chat/completions' if self.route == 'chat' else self.route}"
-
-    def body(self, prompt: str, output_tokens: int) -> bytes:
-        """One request."""
-        asked: dict[str, Any] = (
-            {"messages": [{"role": "user", "content": prompt}]}
-            if self.route == "chat"
-            else {"prompt": prompt}
-        )
-        asked |= {
-            "model": self.model,
-            "max_tokens": output_tokens,
-            "temperature": 0,
-            "stream": True,
-            "stream_options": {"include_usage": True},
-        }
-        return json.dumps(asked | ({"ignore_eos": True} if self.ignore_eos else {})).encode()
+OnRow = Callable[[int, RequestRow], None]
+OnAnswer = Callable[[int, list[Chunk]], None]
 
 
-def run(
-    url: str,
-    workload: Workload,
-    num_requests: int | None = None,
-    duration_s: float | None = None,
-    on_progress: OnProgress | None = None,
-    *,
-    route: Route = "completions",
-    model: str = "",
-    api_key: str = "",
-    timeout_s: float = 600.0,
-) -> list[RequestRow]:
-    """One load on an OpenAI-compatible server; a row for every planned request, in due order.
+class Plan(msgspec.Struct, frozen=True):
+    """What one process sends: requests by their number in the schedule, and to whom."""
 
-    Give `num_requests`, or `duration_s` of an open workload. Ctrl-C ends the load and keeps its
-    rows: those in flight are "cancelled", those not yet due "unsent". `on_progress` is called
-    between requests and has to be quick. Raises AskError, or EngineFailed if no request gets an
-    answer at all.
-    """
-    planned = _planned(workload, num_requests, duration_s)
-    due_s = (0.0,) * planned if workload.arrival == "closed" else arrival_times_s(workload, planned)
-    server = Server(_base(url), route, model, api_key, timeout_s)
-    return asyncio.run(_run(server, workload, due_s, on_progress or (lambda *_: None)))
+    target: Target
+    workload: Workload
+    requests: dict[int, PlannedRequest]
+    salt: str
+    words: tuple[str, ...]
+    concurrency: int = 1  # of a closed load, this process's share
 
 
-def _planned(workload: Workload, num_requests: int | None, duration_s: float | None) -> int:
-    if (num_requests is None) == (duration_s is None):
-        raise AskError("give either num_requests or duration_s")
-    if duration_s is not None and (workload.arrival == "closed" or not duration_s > 0):
-        raise AskError("duration_s has to be above 0 and needs an open workload; give num_requests")
-    planned = num_requests if duration_s is None else num_requests_for(workload, duration_s)
-    if planned is None or planned < 1 or workload.prompt_tokens < 1 or workload.output_tokens < 1:
-        raise AskError("requests, prompt tokens and output tokens have to be at least 1")
-    if workload.arrival == "closed" and workload.concurrency < 1:
-        raise AskError(f"concurrency is {workload.concurrency}; give at least 1")
-    return planned
-
-
-def _base(url: str) -> str:
-    base = url.rstrip("/").removesuffix("/v1")
-    if not base.startswith(("http://", "https://")):
-        raise AskError(f"URL {url!r} has no scheme; write http://HOST:PORT")
-    return base
-
-
-async def _run(
-    server: Server, workload: Workload, due_s: tuple[float, ...], on_progress: OnProgress
-) -> list[RequestRow]:
-    prompts = Prompts(workload)
-    async with _session(server) as session:
-        server = await _fitted(session, server, workload, prompts)
-        bodies = [
-            server.body(prompts.text(server.num_words), workload.output_tokens) for _ in due_s
-        ]
-        load = _Load(session, server, bodies, due_s, on_progress)
-        return await load.run(workload)
-
-
-def _session(server: Server) -> aiohttp.ClientSession:
-    import aiohttp
-
-    headers = {"Content-Type": "application/json"}
-    if server.api_key:
-        headers["Authorization"] = f"Bearer {server.api_key}"
-    return aiohttp.ClientSession(
-        # limit=0: a cap below the backlog would close the loop. force_close: servers end idle
-        # connections after a few seconds (cpp-httplib and uvicorn: 5), and a request that meets
-        # that moment would fail by our doing.
-        connector=aiohttp.TCPConnector(limit=0, force_close=True),
-        timeout=aiohttp.ClientTimeout(total=server.timeout_s),
-        headers=headers,
-    )
-
-
-class _Load:
-    """The requests of one load while they run."""
+class Load:
+    """The requests of one plan while they run."""
 
     def __init__(
         self,
-        session: aiohttp.ClientSession,
-        server: Server,
-        bodies: list[bytes],
-        due_s: tuple[float, ...],
-        on_progress: OnProgress,
+        plan: Plan,
+        on_row: OnRow,
+        on_answer: OnAnswer | None = None,
+        ends_alone: bool = True,  # false: only `stop` ends it
     ) -> None:
-        self._session = session
-        self._server = server
-        self._bodies = bodies
-        self._on_progress = on_progress
-        self._rows = [RequestRow(due_s=due, status="unsent") for due in due_s]
-        self._num_finished = 0
-        self._start = time.monotonic()
+        self.rows = {
+            i: RequestRow(
+                due_s=p.due_s, status="unsent", phase=p.phase, session=p.session, turn=p.turn
+            )
+            for i, p in plan.requests.items()
+        }
+        self.lags_s: list[float] = []  # of the event loop, every 20 ms
+        self._plan = plan
+        self._on_row = on_row
+        self._on_answer = on_answer
+        self._ends_alone = ends_alone
+        self._prompts = Prompts(plan.workload, plan.salt, plan.words)
+        self._pool = Pool(Origin.of(plan.target.url), self.now_s)
+        self._start_s = time.monotonic()
+        self._over = asyncio.Event()
+        self._open = {i for i, p in plan.requests.items() if p.phase != "drain"}
+        self._requests: dict[int, bytes] = {}
+        self._flights: dict[int, Connection] = {}
+        self._unread: deque[tuple[int, RequestRow, Answer]] = deque()
+        self._has_unread = asyncio.Event()
 
-    async def run(self, workload: Workload) -> list[RequestRow]:
-        self._start = time.monotonic()
-        tasks = [asyncio.ensure_future(part) for part in self._parts(workload)]
+    def now_s(self) -> float:
+        """Seconds since the load's start."""
+        return time.monotonic() - self._start_s
+
+    def begun(self) -> set[int]:
+        """Requests in flight of whose answers bytes have come."""
+        return {index for index, flight in self._flights.items() if flight.has_body}
+
+    def stop(self) -> None:
+        """End the load: what is in flight is cancelled, what is not yet due stays unsent."""
+        self._over.set()
+
+    async def prepare(self) -> None:
+        """Make the first requests and connections, so that the start is on time."""
+        if self._plan.workload.turns <= 1:
+            self._requests = {
+                i: self._request(i, [user(self._text(i))]) for i in self._plan.requests
+            }
+        if self._plan.workload.arrival == "closed":
+            with contextlib.suppress(OSError):  # told by the requests that then fail
+                opened = [await self._pool.open() for _ in range(self._plan.concurrency)]
+                for connection in opened:
+                    connection.idle_since = self.now_s()
+                    self._pool.give_back(connection)
+
+    async def run(self, start_s: float) -> dict[int, RequestRow]:
+        """Send everything; `start_s` is time zero on the monotonic clock.
+
+        Ends when all but the drain have ended, or by `stop`, or when its task is cancelled
+        (Ctrl-C), which leaves the rows.
+        """
+        self._start_s = start_s
+        tasks = {asyncio.ensure_future(part) for part in (*self._parts(), self._beat(), self._read())}
+        over = asyncio.ensure_future(self._over.wait())
         try:
-            # Ctrl-C cancels this task; its rows are the answer.
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.gather(*tasks)
+            await _first_of(over, tasks)
         finally:
-            for task in tasks:
+            for task in (over, *tasks):
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-        return self._rows
+            await asyncio.gather(over, *tasks, return_exceptions=True)
+            self._read_all()
+            self._pool.close()
+        return self.rows
 
-    def _parts(self, workload: Workload) -> list[Coroutine[Any, Any, None]]:
-        indexes = iter(range(len(self._rows)))
-        if workload.arrival == "closed":
-            return [self._slot(indexes) for _ in range(min(workload.concurrency, len(self._rows)))]
-        return [self._at_due_time(index) for index in indexes]
+    def _parts(self) -> Iterator[Coroutine[Any, Any, None]]:
+        sessions = self._sessions()
+        if self._plan.workload.arrival == "closed":
+            shared = iter(sessions)
+            num = min(self._plan.concurrency, len(sessions))
+            yield from (self._slot(shared) for _ in range(num))
+        else:
+            yield self._pump(sessions)
 
-    async def _at_due_time(self, index: int) -> None:
-        await asyncio.sleep(self._rows[index].due_s - self._now_s())
-        await self._one(index, self._rows[index].due_s)
+    def _sessions(self) -> list[list[int]]:
+        """Request numbers of each conversation, in the order of their first turns."""
+        found: dict[object, list[int]] = defaultdict(list)
+        many = self._plan.workload.turns > 1
+        for index, planned in self._plan.requests.items():
+            found[planned.session if many else index].append(index)
+        return list(found.values())
 
-    async def _slot(self, indexes: Iterator[int]) -> None:
-        for index in indexes:
-            await self._one(index, due_s=self._now_s())
-            if self._rows[index].status == "cancelled":
+    async def _pump(self, sessions: Iterable[list[int]]) -> None:
+        """Wake each conversation shortly before its first request is due."""
+        async with asyncio.TaskGroup() as group:
+            for session in sessions:
+                wait_s = self.rows[session[0]].due_s - _LEAD_S - self.now_s()
+                if wait_s > 0:
+                    await asyncio.sleep(wait_s)
+                group.create_task(self._session(session, self.rows[session[0]].due_s))
+
+    async def _slot(self, sessions: Iterator[list[int]]) -> None:
+        for session in sessions:
+            await self._session(session, self.now_s())
+
+    async def _session(self, session: list[int], due_s: float) -> None:
+        """One request, or the turns of a conversation, each after the last answer."""
+        if len(session) == 1:
+            await self._one(session[0], self._requests.pop(session[0]), due_s)
+            return
+        said: list[Message] = []
+        for index in session:
+            said.append(user(self._text(index)))
+            answer = await self._one(index, self._request(index, said), due_s)
+            self._read_all()
+            row = self.rows[index]
+            if row.status != "ok" or row.last_token_s is None:
+                self._skip(session, index, row)
                 return
+            said.append({"role": "assistant", "content": answer_text(answer.body())})
+            due_s = row.last_token_s + self._plan.workload.think_time_s
 
-    async def _one(self, index: int, due_s: float) -> None:
-        row = RequestRow(due_s=due_s, sent_s=self._now_s())
-        self._rows[index] = await _ask(
-            self._session, self._server, self._bodies[index], row, self._now_s
-        )
-        self._num_finished += 1
-        self._on_progress(self._num_finished, len(self._rows), self._rows[index])
+    def _skip(self, session: list[int], index: int, failed: RequestRow) -> None:
+        """Turns after one that failed cannot be asked: they fail with it."""
+        for later in session[session.index(index) + 1 :]:
+            reason = f"turn {failed.turn} failed: {failed.error}"
+            self._end(later, self.rows[later].replace(
+                due_s=self.now_s(), status=failed.status, error=reason))  # fmt: skip
 
-    def _now_s(self) -> float:
-        return time.monotonic() - self._start
+    async def _one(self, index: int, request: bytes, due_s: float) -> Answer:
+        """Send one request when it is due and wait for its end; it is read later."""
+        connecting = asyncio.ensure_future(self._pool.connection())
+        try:
+            if (wait_s := due_s - self.now_s()) > 0:
+                await asyncio.sleep(wait_s)
+            row = self.rows[index].replace(due_s=round(due_s, 6), sent_s=round(self.now_s(), 6))
+            answer = Answer(raw=[])
+            self.rows[index] = row.replace(status="cancelled", error="the trial was ended")
+            try:
+                async with asyncio.timeout(self._plan.target.timeout_s):
+                    await self._exchange(index, connecting, request, answer)
+                row = row.replace(status="ok")
+            except asyncio.CancelledError:
+                self.rows[index] = read(self.rows[index], answer)
+                raise
+            except (BrokenAnswerError, OSError, TimeoutError) as error:
+                row = _failed(row, error, self._plan.target.timeout_s)
+        finally:
+            connecting.cancel()
+        self._unread.append((index, row, answer))
+        self._has_unread.set()
+        return answer
+
+    async def _read(self) -> None:
+        """Read answers one by one between other work: many may end at the same moment, and
+        the next requests must not wait until all of them are parsed."""
+        while True:
+            await self._has_unread.wait()
+            while self._unread:
+                self._read_next()
+                await asyncio.sleep(0)
+            self._has_unread.clear()
+
+    def _read_all(self) -> None:
+        while self._unread:
+            self._read_next()
+
+    def _read_next(self) -> None:
+        index, row, answer = self._unread.popleft()
+        self._end(index, read(row, answer))
+        if self._on_answer is not None:
+            self._on_answer(index, answer.body())
+
+    async def _exchange(
+        self, index: int, connecting: asyncio.Future[Connection], request: bytes, answer: Answer
+    ) -> None:
+        connection = await connecting
+        was_idle = connection.idle_since > 0
+        self._flights[index] = connection
+        try:
+            await connection.exchange(request, answer)
+        except BrokenAnswerError:
+            # A server may close an idle connection at the moment we use it: not its fault.
+            if not was_idle or answer.raw:
+                raise
+            connection = self._flights[index] = await self._pool.open()
+            await connection.exchange(request, answer)
+        finally:
+            self._flights.pop(index, None)
+        self._pool.give_back(connection)
+
+    def _end(self, index: int, row: RequestRow) -> None:
+        self.rows[index] = row
+        self._on_row(index, row)
+        self._open.discard(index)
+        if self._ends_alone and not self._open:
+            self._over.set()
+
+    async def _beat(self) -> None:
+        while True:
+            due_s = self.now_s() + _BEAT_S
+            await asyncio.sleep(_BEAT_S)
+            self.lags_s.append(max(0.0, self.now_s() - due_s))
+
+    def _text(self, index: int) -> str:
+        planned = self._plan.requests[index]
+        if planned.prompt:
+            return planned.prompt
+        num_words = self._plan.target.num_words(planned.prompt_tokens)
+        return self._prompts.text(index, num_words, planned.prefix)
+
+    def _request(self, index: int, messages: list[Message]) -> bytes:
+        return self._plan.target.request(messages, self._plan.requests[index].output_tokens)
 
 
-async def _ask(
-    session: aiohttp.ClientSession,
-    server: Server,
-    body: bytes,
-    row: RequestRow,
-    now_s: Callable[[], float],
-) -> RequestRow:
-    """Send one request and read its whole answer into `row`. Raises nothing."""
-    import aiohttp
-
-    chunks: list[Chunk] = []
-    try:
-        async with session.post(server.endpoint, data=body) as response:
-            if response.status != 200:
-                return row.replace(status="http", error=await _refusal(response))
-            async for data in response.content.iter_any():
-                chunks.append((now_s(), data))  # noqa: PERF401 - the clock is read as it arrives
-    except asyncio.CancelledError:
-        return read_answer(row, chunks).replace(status="cancelled", error="the trial was ended")
-    except TimeoutError:
-        late = f"no whole answer within {server.timeout_s:g} s"
-        return read_answer(row, chunks).replace(status="timeout", error=late)
-    except (aiohttp.ClientError, OSError) as error:
-        reason = f"{type(error).__name__}: {error}"
-        return read_answer(row, chunks).replace(status="connection", error=reason)
-    return read_answer(row, chunks)
+async def _first_of(over: asyncio.Future[Any], tasks: set[asyncio.Future[Any]]) -> None:
+    """Wait for `over`, but not in vain when a task has failed by our own fault."""
+    running = set(tasks)
+    while not over.done():
+        ended, _ = await asyncio.wait({over, *running}, return_when=asyncio.FIRST_COMPLETED)
+        running -= ended
+        for task in ended - {over}:
+            task.result()
 
 
-async def _refusal(response: aiohttp.ClientResponse) -> str:
-    text = (await response.content.read(2000)).decode(errors="replace").strip()
-    wait = response.headers.get("Retry-After")
-    return f"HTTP {response.status}{f', retry after {wait}' if wait else ''}: {text[:300]}"
+def read(row: RequestRow, answer: Answer) -> RequestRow:
+    """`row` with what its answer says; one that did not end whole keeps its own status."""
+    if answer.status == 200:
+        found = read_answer(row, answer.body())
+        return found if row.status == "ok" else found.replace(status=row.status, error=row.error)
+    if row.status != "ok":
+        return row
+    wait = answer.headers.get("retry-after")
+    hint = f", retry after {wait}" if wait else ""
+    text = " ".join(answer.text()[:300].split())
+    return row.replace(status="http", error=f"HTTP {answer.status}{hint}: {text}")
 
 
-async def _fitted(
-    session: aiohttp.ClientSession, server: Server, workload: Workload, prompts: Prompts
-) -> Server:
-    """Learn the model's name, whether the server knows ignore_eos, and how many words make
-    the asked prompt: chat templates and start tokens are counted by `usage`, too."""
-    if not server.model:
-        server = msgspec.structs.replace(server, model=await _first_model(session, server))
-    num_words = workload.prompt_tokens
-    for _ in range(_PROBES):
-        row = await _probe(session, server, prompts.text(num_words))
-        if row.status == "http" and "ignore_eos" in row.error and server.ignore_eos:
-            server = msgspec.structs.replace(server, ignore_eos=False)
-            continue
-        if row.status != "ok":
-            raise EngineFailed(f"{server.endpoint} does not serve: {row.error}")
-        excess = row.prompt_tokens - workload.prompt_tokens
-        num_words = max(1, num_words - excess)
-        if excess == 0:
-            break
-    return msgspec.structs.replace(server, num_words=num_words)
-
-
-async def _probe(session: aiohttp.ClientSession, server: Server, prompt: str) -> RequestRow:
-    row = RequestRow(due_s=0.0, sent_s=0.0)
-    row = await _ask(session, server, server.body(prompt, 2), row, lambda: math.nan)
-    if row.status == "cancelled":  # Ctrl-C, and there is nothing to keep yet
-        raise asyncio.CancelledError
-    return row
-
-
-async def _first_model(session: aiohttp.ClientSession, server: Server) -> str:
-    import aiohttp
-
-    try:
-        async with session.get(f"{server.url}/v1/models") as response:
-            return str((await response.json())["data"][0]["id"])
-    except (aiohttp.ClientError, OSError, TimeoutError) as error:
-        raise EngineFailed(f"{server.url} does not answer: {error}") from None
-    except (KeyError, IndexError, TypeError, ValueError):
-        return ""  # the server lists none: it serves one and ignores the name
+def _failed(row: RequestRow, error: Exception, timeout_s: float) -> RequestRow:
+    if isinstance(error, TimeoutError):  # before OSError: it is one
+        return row.replace(status="timeout", error=f"no whole answer within {timeout_s:g} s")
+    if isinstance(error, BrokenAnswerError):
+        return row.replace(status="connection", error=str(error))
+    return row.replace(status="connection", error=f"{type(error).__name__}: {error}")

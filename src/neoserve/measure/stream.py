@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import msgspec
 
 from ..schema.trial import RequestRow
-
-Chunk = tuple[float, bytes]  # seconds since the start of the load, bytes as they arrived
+from .wire import Chunk
 
 _TOKEN_CHANNELS = ("content", "reasoning_content", "reasoning", "tool_calls")
+_DIGITS = 6  # microseconds: a loopback read is no more exact
+
+_decode = msgspec.json.Decoder().decode
 
 
 class _UnreadableError(Exception):
@@ -22,9 +24,11 @@ class _UnreadableError(Exception):
 class _Reading(msgspec.Struct):
     """What was seen so far."""
 
-    first_token_s: float | None = None
-    last_token_s: float | None = None
-    usage: dict[str, Any] | None = None
+    token_s: list[float] = []  # arrivals of chunks that carried tokens
+    end_s: float | None = None  # of tokens that printed nothing, after the last chunk with text
+    text: list[str] = []
+    usage: dict[str, Any] = {}
+    timings: dict[str, Any] = {}  # llama.cpp's own
     ended: bool = False
     error: str = ""
 
@@ -33,8 +37,7 @@ def read_answer(row: RequestRow, chunks: Sequence[Chunk]) -> RequestRow:
     """`row` with times, tokens and status taken from the whole stream."""
     reading = _Reading()
     try:
-        for at_s, line in _lines(chunks):
-            _read_line(reading, at_s, line)
+        _read(reading, chunks)
     except _UnreadableError as error:
         return _with(row, reading).replace(status="truncated", error=str(error))
     row = _with(row, reading)
@@ -45,27 +48,54 @@ def read_answer(row: RequestRow, chunks: Sequence[Chunk]) -> RequestRow:
     return _complete(row, reading)
 
 
+def answer_text(chunks: Sequence[Chunk]) -> str:
+    """The text that the answer carried, as far as it can be read."""
+    reading = _Reading()
+    try:
+        _read(reading, chunks)
+    except _UnreadableError:
+        pass
+    return "".join(reading.text)
+
+
 def _complete(row: RequestRow, reading: _Reading) -> RequestRow:
-    if reading.usage is None:
+    if not reading.usage:
         return row.replace(status="server", error="the stream carried no usage: no token count")
-    if reading.first_token_s is None:
+    if row.first_token_s is None:
         return row.replace(status="server", error="the answer held no token")
     return row
 
 
 def _with(row: RequestRow, reading: _Reading) -> RequestRow:
-    usage = reading.usage or {}
+    times, usage = reading.token_s, reading.usage
+    details = usage.get("prompt_tokens_details")
     return row.replace(
-        first_token_s=reading.first_token_s,
-        last_token_s=reading.last_token_s,
+        first_token_s=round(times[0], _DIGITS) if times else None,
+        last_token_s=round(max(times[-1], reading.end_s or 0.0), _DIGITS) if times else None,
         prompt_tokens=_count(usage, "prompt_tokens"),
         output_tokens=_count(usage, "completion_tokens"),
+        cached_tokens=_count(details, "cached_tokens") if isinstance(details, dict) else 0,
+        queue_s=_queue_s(row, reading),
+        itl_s=tuple(round(b - a, _DIGITS) for a, b in pairwise(times)),
     )
+
+
+def _queue_s(row: RequestRow, reading: _Reading) -> float | None:
+    """llama.cpp tells how long the prompt took; the rest until the first token was waiting."""
+    prompt_ms = reading.timings.get("prompt_ms")
+    if not isinstance(prompt_ms, int | float) or not reading.token_s or row.sent_s is None:
+        return None
+    return round(max(0.0, reading.token_s[0] - row.sent_s - prompt_ms / 1e3), _DIGITS)
 
 
 def _count(usage: dict[str, Any], key: str) -> int:
     value = usage.get(key)
     return value if isinstance(value, int) and value >= 0 else 0
+
+
+def _read(reading: _Reading, chunks: Sequence[Chunk]) -> None:
+    for at_s, line in _lines(chunks):
+        _read_line(reading, at_s, line)
 
 
 def _lines(chunks: Sequence[Chunk]) -> Iterator[Chunk]:
@@ -74,9 +104,10 @@ def _lines(chunks: Sequence[Chunk]) -> Iterator[Chunk]:
     for at_s, data in chunks:
         *whole, rest = (rest + data).split(b"\n")
         for line in whole:
-            yield at_s, line.strip()
+            if line:
+                yield at_s, line
     if rest.strip():
-        yield chunks[-1][0], rest.strip()
+        yield chunks[-1][0], rest
 
 
 def _read_line(reading: _Reading, at_s: float, line: bytes) -> None:
@@ -92,8 +123,8 @@ def _read_line(reading: _Reading, at_s: float, line: bytes) -> None:
 
 def _event(value: bytes) -> dict[str, Any]:
     try:
-        event = json.loads(value)
-    except ValueError:
+        event = _decode(value)
+    except msgspec.DecodeError:
         event = None
     if not isinstance(event, dict):
         shown = value[:80].decode(errors="replace")
@@ -107,15 +138,22 @@ def _read_event(reading: _Reading, at_s: float, event: dict[str, Any]) -> None:
         reading.error = str(message or error)[:300]
     if isinstance(event.get("usage"), dict):
         reading.usage = event["usage"]
+    if isinstance(event.get("timings"), dict):
+        reading.timings = event["timings"]
     choices = event.get("choices")
-    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-        return
-    choice = choices[0]
+    if isinstance(choices, list) and choices and isinstance(choices[0], dict):
+        _read_choice(reading, at_s, choices[0])
+
+
+def _read_choice(reading: _Reading, at_s: float, choice: dict[str, Any]) -> None:
     if _holds_token(choice):
-        reading.first_token_s = at_s if reading.first_token_s is None else reading.first_token_s
-        reading.last_token_s = at_s
-    elif choice.get("finish_reason") and reading.first_token_s is not None:
-        reading.last_token_s = at_s  # tokens that printed nothing came before it
+        reading.token_s.append(at_s)
+        delta = choice.get("delta")
+        said = delta.get("content") if isinstance(delta, dict) else choice.get("text")
+        if isinstance(said, str):
+            reading.text.append(said)
+    elif choice.get("finish_reason") and reading.token_s:
+        reading.end_s = at_s  # tokens that printed nothing came before it
     reading.ended = reading.ended or bool(choice.get("finish_reason"))
 
 

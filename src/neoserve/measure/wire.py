@@ -1,0 +1,366 @@
+"""HTTP/1.1 on bare asyncio: bytes are stamped as they arrive and read when the answer is whole.
+
+A general client parses headers, decodes chunks and wakes a task for each of them, which at some
+thousand chunks a second delays its own clock readings by more than the server's latency
+(docs/load.md). Here `data_received` reads the clock first, keeps the bytes, and only looks
+whether they end the message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from ..errors import AskError
+
+Chunk = tuple[float, bytes]  # when bytes arrived, in the clock's seconds, and the bytes
+Clock = Callable[[], float]
+
+_MAX_HEAD_BYTES = 65536
+_NO_BODY = (204, 304)
+
+
+class BrokenAnswerError(Exception):
+    """The connection broke, or what came is not HTTP. Carries what the protocol lacked."""
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """Where connections go."""
+
+    host: str
+    port: int
+    tls: bool
+    base: str = ""  # path before /v1
+
+    @classmethod
+    def of(cls, url: str) -> Origin:
+        """``http://HOST:PORT/base``; a trailing /v1 is the API's own. Raises AskError."""
+        try:
+            parts = urlsplit(url)
+            port = parts.port
+        except ValueError as error:
+            raise AskError(f"URL {url!r} is not understood ({error}); write http://HOST:PORT") from None
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise AskError(f"URL {url!r} has no http:// or https://; write http://HOST:PORT")
+        tls = parts.scheme == "https"
+        base = parts.path.rstrip("/").removesuffix("/v1")
+        return cls(parts.hostname, port or (443 if tls else 80), tls, base)
+
+    def request(
+        self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
+    ) -> bytes:
+        """One request as bytes."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        usual = self.port == (443 if self.tls else 80)
+        lines = [
+            f"{method} {self.base}{path} HTTP/1.1",
+            f"Host: {host if usual else f'{host}:{self.port}'}",
+            "Accept: */*",
+            *(f"{name}: {value}" for name, value in (headers or {}).items()),
+        ]
+        if body:
+            lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
+        return "\r\n".join([*lines, "", ""]).encode("latin-1") + body
+
+
+class Answer(msgspec.Struct):
+    """What came back: raw bytes with their times, cut where the head ends."""
+
+    status: int = 0
+    headers: dict[str, str] = {}
+    raw: list[Chunk] = []
+    head_bytes: int = 0
+    is_chunked: bool = False
+
+    def body(self) -> list[Chunk]:
+        """The body's bytes, each piece with the time at which it arrived."""
+        pieces = _without_head(self.raw, self.head_bytes)
+        return _dechunked(pieces) if self.is_chunked else pieces
+
+    def text(self) -> str:
+        """The whole body."""
+        return b"".join(data for _, data in self.body()).decode(errors="replace")
+
+
+class Connection(asyncio.Protocol):
+    """One connection that carries one request at a time."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._transport: asyncio.Transport | None = None
+        self._waiter: asyncio.Future[Answer] | None = None
+        self._answer = Answer()
+        self._length: int | None = None  # of the body; null: until the connection ends
+        self._body_bytes = 0
+        self._unread = bytearray()  # chunked bytes whose end was not looked for yet
+        self._tail = b""
+        self.is_open = False
+        self.is_reusable = True
+        self.idle_since = 0.0
+
+    @property
+    def has_body(self) -> bool:
+        """Whether bytes of the running answer's body have come."""
+        return self._body_bytes > 0
+
+    async def exchange(self, request: bytes, answer: Answer) -> Answer:
+        """Send a request and wait for its whole answer, which fills `answer` as it comes.
+
+        Raises BrokenAnswerError; what had come by then is in `answer`.
+        """
+        if self._transport is None or not self.is_open:
+            raise BrokenAnswerError("the connection was closed before the request was sent")
+        self._begin(answer)
+        self._waiter = asyncio.get_running_loop().create_future()
+        self._transport.write(request)
+        try:
+            return await self._waiter
+        finally:
+            if not self._waiter.done() or self._waiter.cancelled():
+                self.close()  # an answer that nobody waits for would run into the next one
+            self._waiter = None
+
+    def close(self) -> None:
+        """End it. May be called twice."""
+        self.is_open = False
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """asyncio: it is open."""
+        self._transport = transport  # type: ignore[assignment]
+        self.is_open = True
+
+    def data_received(self, data: bytes) -> None:
+        """asyncio: bytes have come."""
+        now = self._clock()
+        answer = self._answer
+        answer.raw.append((now, data))
+        if self._waiter is None:
+            self.close()  # nobody asked
+            return
+        if not answer.status:
+            data = self._read_head(b"".join(piece for _, piece in answer.raw))
+        if answer.status and self._is_whole(data):
+            self._finish()
+
+    def eof_received(self) -> None:
+        """asyncio: the server has closed its side."""
+        self.is_open = False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """asyncio: it is gone."""
+        self.is_open = False
+        if self._waiter is None or self._waiter.done():
+            return
+        if self._answer.status and not self._answer.is_chunked and self._length is None:
+            self._finish()
+        else:
+            self._fail(f"{type(exc).__name__}: {exc}" if exc else "the server closed the connection")
+
+    def _begin(self, answer: Answer) -> None:
+        self._answer = answer
+        self._length = None
+        self._body_bytes = 0
+        self._unread.clear()
+        self._tail = b""
+
+    def _finish(self) -> None:
+        if self._answer.headers.get("connection", "").lower() == "close":
+            self.is_reusable = False
+        self.idle_since = self._clock()
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(self._answer)
+
+    def _fail(self, reason: str) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_exception(BrokenAnswerError(reason))
+        self.close()
+
+    def _read_head(self, data: bytes) -> bytes:
+        """Parse status and headers when they are whole; returns the body bytes after them."""
+        end = data.find(b"\r\n\r\n")
+        if end < 0:
+            if len(data) > _MAX_HEAD_BYTES or not b"HTTP/1.".startswith(data[:7]):
+                self._fail(f"not an HTTP/1.1 answer: {data[:60]!r}")
+            return b""
+        try:
+            status, headers = _parse_head(data[:end])
+        except ValueError:
+            self._fail(f"not an HTTP/1.1 answer: {data[:60]!r}")
+            return b""
+        if status < 200:  # an interim answer, as 100 Continue
+            self._answer.raw[:] = [(self._answer.raw[-1][0], data[end + 4 :])]
+            return self._read_head(data[end + 4 :]) if data[end + 4 :] else b""
+        answer = self._answer
+        answer.status, answer.headers, answer.head_bytes = status, headers, end + 4
+        answer.is_chunked = headers.get("transfer-encoding", "").lower().endswith("chunked")
+        if status in _NO_BODY:
+            self._length = 0
+        elif not answer.is_chunked and headers.get("content-length", "").isdigit():
+            self._length = int(headers["content-length"])
+        return data[end + 4 :]
+
+    def _is_whole(self, data: bytes) -> bool:
+        self._body_bytes += len(data)
+        if not self._answer.is_chunked:
+            return self._length is not None and self._body_bytes >= self._length
+        self._unread += data
+        self._tail = (self._tail + data)[-4:]
+        # Only bytes that end in an empty line can end the message: look closer just then.
+        return self._tail == b"\r\n\r\n" and self._ends_chunks()
+
+    def _ends_chunks(self) -> bool:
+        """Walk over whole chunks; true when the last one and its trailer are there."""
+        unread, at = self._unread, 0
+        while True:
+            end = unread.find(b"\r\n", at)
+            if end < 0:
+                break
+            size = _chunk_size(bytes(unread[at:end]))
+            if size is None:
+                self._fail(f"a chunk of the answer has no size: {bytes(unread[at:end])[:40]!r}")
+                return False
+            if size == 0:
+                return unread.find(b"\r\n\r\n", end) >= 0
+            if end + 2 + size + 2 > len(unread):
+                break
+            at = end + 2 + size + 2
+        del unread[:at]
+        return False
+
+
+class Pool:
+    """Connections to one server: opened ahead of need, kept while they are warm.
+
+    Servers end idle connections after some seconds (uvicorn and cpp-httplib: 5), and
+    cpp-httplib holds a thread for each, so idle ones are closed after a second.
+    """
+
+    KEEP_S = 1.0
+
+    def __init__(self, origin: Origin, clock: Clock) -> None:
+        self._origin = origin
+        self._clock = clock
+        self._idle: list[Connection] = []
+        self._tls = ssl.create_default_context() if origin.tls else None
+
+    async def connection(self) -> Connection:
+        """A warm one, or a new one. Raises OSError."""
+        self._drop_cold()
+        while self._idle:
+            connection = self._idle.pop()  # the warmest
+            if connection.is_open:
+                return connection
+        return await self.open()
+
+    async def open(self) -> Connection:
+        """A new connection. Raises OSError."""
+        origin = self._origin
+        _, connection = await asyncio.get_running_loop().create_connection(
+            lambda: Connection(self._clock),
+            origin.host,
+            origin.port,
+            ssl=self._tls,
+            server_hostname=origin.host if self._tls else None,
+        )
+        return connection
+
+    def give_back(self, connection: Connection) -> None:
+        """Keep it for the next request, if it can take one."""
+        if connection.is_open and connection.is_reusable:
+            self._idle.append(connection)
+            asyncio.get_running_loop().call_later(self.KEEP_S, self._drop_cold)
+        else:
+            connection.close()
+
+    def close(self) -> None:
+        """End all idle connections."""
+        while self._idle:
+            self._idle.pop().close()
+
+    def _drop_cold(self) -> None:
+        cold_s = self._clock() - self.KEEP_S
+        while self._idle and self._idle[0].idle_since <= cold_s:
+            self._idle.pop(0).close()
+
+
+def fetch(url: str, path: str, body: Any = None, *, api_key: str = "", timeout_s: float = 10.0) -> Any:
+    """JSON of one route, for set-up and bookkeeping. Raises OSError or ValueError."""
+    import urllib.request
+
+    headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+    data = None if body is None else msgspec.json.encode(body)
+    request = urllib.request.Request(
+        url.rstrip("/").removesuffix("/v1") + path,
+        data=data,
+        headers=headers | {"Content-Type": "application/json"},
+    )
+    # Proxies are for the world outside; an engine's host is named directly.
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(request, timeout=timeout_s) as response:
+        return msgspec.json.decode(response.read())
+
+
+def _parse_head(head: bytes) -> tuple[int, dict[str, str]]:
+    """Status and headers, names in lower case. Raises ValueError."""
+    first, *lines = head.decode("latin-1").split("\r\n")
+    version, _, rest = first.partition(" ")
+    if not version.startswith("HTTP/1."):
+        raise ValueError(first)
+    headers = {}
+    for line in lines:
+        name, _, value = line.partition(":")
+        headers[name.strip().lower()] = value.strip()
+    return int(rest[:3]), headers
+
+
+def _chunk_size(line: bytes) -> int | None:
+    """Of a chunk-size line; extensions after a semicolon are ignored."""
+    try:
+        return int(line.partition(b";")[0], 16)
+    except ValueError:
+        return None
+
+
+def _without_head(raw: list[Chunk], head_bytes: int) -> list[Chunk]:
+    body = []
+    for at_s, data in raw:
+        if head_bytes < len(data):
+            body.append((at_s, data[head_bytes:]))
+        head_bytes = max(0, head_bytes - len(data))
+    return body
+
+
+def _dechunked(pieces: list[Chunk]) -> list[Chunk]:
+    """Chunk contents, each part with the time at which its bytes arrived; a torn end is kept."""
+    body: list[Chunk] = []
+    line = bytearray()  # of a size that is still incomplete
+    left = 0  # bytes of the current chunk, its CRLF included
+    for at_s, data in pieces:
+        at = 0
+        while at < len(data):
+            if left > 0:
+                part = data[at : at + left]
+                content = part[: max(0, left - 2)]
+                if content:
+                    body.append((at_s, content))
+                left -= len(part)
+                at += len(part)
+                continue
+            end = data.find(b"\n", at)
+            line += data[at:] if end < 0 else data[at : end + 1]
+            at = len(data) if end < 0 else end + 1
+            if end < 0:
+                continue
+            size = _chunk_size(bytes(line).strip())
+            line.clear()
+            if not size:
+                return body
+            left = size + 2
+    return body
