@@ -1,14 +1,21 @@
 """Prompts of a known length that share nothing, unless sharing is asked for.
 
 Each word, with a space before it, is one token in the vocabularies of today's models
-(checked: SmolLM2, GPT-2 family), so words count tokens; the load client corrects for the rest.
+(checked: SmolLM2, GPT-2 family), so words count tokens. A server's tokenizer tells which words
+that holds for; start tokens and chat templates are the load client's to add.
 """
 
 from __future__ import annotations
 
+import os
 import random
+from collections.abc import Callable, Sequence
 
+from ..errors import AskError
 from ..schema.workload import Workload
+from .traces import BLOCK_TOKENS
+
+MIN_WORDS = 32  # fewer make prompts that share their beginnings
 
 WORDS = tuple(
     """
@@ -27,18 +34,87 @@ WORDS = tuple(
 )
 
 
+def fresh_salt() -> str:
+    """What makes the prompts of one trial unlike those of any other."""
+    return os.urandom(8).hex()
+
+
 class Prompts:
-    """An endless source of prompts, the same for the same workload and seed."""
+    """The prompts of one trial: each is known by its index, in whatever order or process."""
 
-    def __init__(self, workload: Workload) -> None:
-        self._rng = random.Random(f"prompts {workload.seed}")  # not the schedule's numbers
+    def __init__(self, workload: Workload, salt: str = "", words: Sequence[str] = WORDS) -> None:
+        self._of = f"{workload.seed} {salt}"
         self._share = workload.prefix_hit_share
-        self._prefix: list[str] = []
+        self._words = words
+        self._shared: list[str] = []
+        self._blocks: dict[int, list[str]] = {}
 
-    def text(self, num_words: int) -> str:
-        """A fresh prompt; its first `prefix_hit_share` is the same each time."""
-        shared = round(self._share * num_words)
-        if len(self._prefix) < shared:
-            self._prefix += self._rng.choices(WORDS, k=shared - len(self._prefix))
-        words = self._prefix[:shared] + self._rng.choices(WORDS, k=num_words - shared)
+    def text(self, index: int, num_words: int, prefix: Sequence[int] = ()) -> str:
+        """The prompt of one request; a space precedes every word.
+
+        `prefix` names blocks of 512 words that it starts with. Without them its first
+        `prefix_hit_share` is the same for all requests of this trial.
+        """
+        words = self._prefix(num_words) if not prefix else self._named(num_words, prefix)
+        words += self._drawn(f"prompt {index}", num_words - len(words))
         return " " + " ".join(words)
+
+    def _prefix(self, num_words: int) -> list[str]:
+        num_shared = round(self._share * num_words)
+        if len(self._shared) < num_shared:  # a longer draw starts with the shorter one
+            self._shared = self._drawn("prefix", num_shared)
+        return self._shared[:num_shared]
+
+    def _named(self, num_words: int, prefix: Sequence[int]) -> list[str]:
+        words: list[str] = []
+        for block in prefix:
+            if len(words) >= num_words:
+                break
+            if block not in self._blocks:
+                self._blocks[block] = self._drawn(f"block {block}", BLOCK_TOKENS)
+            words += self._blocks[block]
+        return words[:num_words]
+
+    def _drawn(self, what: str, num_words: int) -> list[str]:
+        return random.Random(f"{what} of {self._of}").choices(self._words, k=num_words)
+
+
+def single_token_words(
+    tokenize: Callable[[str], int], words: Sequence[str] = WORDS
+) -> tuple[str, ...]:
+    """The words that each make one token when a space precedes them. Raises AskError.
+
+    `tokenize` counts the tokens of a text, with or without a start token. All words are counted
+    at once and halved only where the count is off; a last count of a long mixed text proves that
+    no tokens span words.
+    """
+
+    def count(some: Sequence[str]) -> int:
+        return tokenize(" " + " ".join(some)) - extra
+
+    extra, half = 0, len(words) // 2
+    extra = count(words[:half]) + count(words[half:]) - count(words)
+    kept = tuple(_single(count, list(words)))
+    if len(kept) < MIN_WORDS:
+        raise AskError(
+            f"{len(kept)} of {len(words)} words are one token for this server, {MIN_WORDS} are "
+            "needed to make prompts of an exact length; give prompts of your own as a dataset"
+        )
+    mixed = random.Random("mixed").choices(kept, k=1000)
+    num_tokens = count(mixed)
+    if num_tokens != len(mixed):
+        raise AskError(
+            f"1000 words are {num_tokens} tokens for this server, which joins words: "
+            "prompts of an exact length cannot be made; give prompts of your own as a dataset"
+        )
+    return kept
+
+
+def _single(count: Callable[[Sequence[str]], int], words: list[str]) -> list[str]:
+    """Halve until the words of each part make one token each, or it is one word that does not."""
+    if not words or count(words) == len(words):
+        return words
+    if len(words) == 1:
+        return []
+    half = len(words) // 2
+    return _single(count, words[:half]) + _single(count, words[half:])
