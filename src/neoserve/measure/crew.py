@@ -42,6 +42,7 @@ class Ran(msgspec.Struct):
     lags_s: list[float]  # of the clients' event loops
     cpu_s: float  # of the clients
     loop: str
+    start_s: float = 0.0  # on the monotonic clock
 
 
 OnTick = Callable[[Board], Stop | None]
@@ -60,9 +61,8 @@ class Orders(msgspec.Struct, frozen=True):
     def plans(self) -> list[Plan]:
         """One for each process; a conversation stays with one of them."""
         parts: list[dict[int, PlannedRequest]] = [{} for _ in range(self.workers)]
-        many = self.workload.turns > 1
         for index, planned in enumerate(self.schedule):
-            parts[(planned.session if many else index) % self.workers][index] = planned
+            parts[planned.session % self.workers][index] = planned
         return [
             Plan(self.target, self.workload, part, self.salt, self.words,
                  _share(self.workload.concurrency, self.workers, number))
@@ -101,15 +101,16 @@ async def _alone(
     cpu_s = _cpu_s()
     await load.prepare()
     ticking = asyncio.ensure_future(_every_tick(look))
+    start_s = time.monotonic() + _START_S
     try:
-        await load.run(time.monotonic() + _START_S)
+        await load.run(start_s)
     except asyncio.CancelledError:
         stops.append("interrupted")
     finally:
         ticking.cancel()
     rows = [load.rows[i] for i in range(len(orders.schedule))]
     stop = stops[0] if stops else "planned"
-    return Ran(rows, stop, load.lags_s, _cpu_s() - cpu_s, loop_name())
+    return Ran(rows, stop, load.lags_s, _cpu_s() - cpu_s, loop_name(), start_s)
 
 
 async def _every_tick(look: Callable[[], None]) -> None:
@@ -148,7 +149,7 @@ async def _together(orders: Orders, on_row: OnRow, on_tick: OnTick) -> Ran:
     try:
         for worker in workers:
             await worker.ready()
-        start_s = time.monotonic() + _START_S
+        ran.start_s = start_s = time.monotonic() + _START_S
         for worker in workers:
             worker.say(start_s)
         await _follow(workers, board, start_s, ran, on_row, on_tick)

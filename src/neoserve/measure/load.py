@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator
@@ -17,16 +18,17 @@ import msgspec
 
 from ..schema.trial import PlannedRequest, RequestRow
 from ..schema.workload import Workload
+from .loop import run_quickly
 from .prompts import Prompts
 from .stream import answer_text, read_answer
 from .target import Message, Target, user
-from .wire import Answer, BrokenAnswerError, Chunk, Connection, Origin, Pool
+from .wire import Answer, BrokenAnswerError, Connection, Origin, Pool
 
 _LEAD_S = 0.1  # a connection is opened so long before its request is due
 _BEAT_S = 0.02  # how often the event loop's own lateness is sampled
 
 OnRow = Callable[[int, RequestRow], None]
-OnAnswer = Callable[[int, list[Chunk]], None]
+OnAnswer = Callable[[int, Answer], None]
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -62,7 +64,7 @@ class Load:
         self._on_answer = on_answer
         self._ends_alone = ends_alone
         self._prompts = Prompts(plan.workload, plan.salt, plan.words)
-        self._pool = Pool(Origin.of(plan.target.url), self.now_s)
+        self._pool = Pool(Origin.of(plan.target.url))
         self._start_s = time.monotonic()
         self._over = asyncio.Event()
         self._open = {i for i, p in plan.requests.items() if p.phase != "drain"}
@@ -93,7 +95,7 @@ class Load:
             with contextlib.suppress(OSError):  # told by the requests that then fail
                 opened = [await self._pool.open() for _ in range(self._plan.concurrency)]
                 for connection in opened:
-                    connection.idle_since = self.now_s()
+                    connection.idle_since_s = time.monotonic()
                     self._pool.give_back(connection)
 
     async def run(self, start_s: float) -> dict[int, RequestRow]:
@@ -103,7 +105,10 @@ class Load:
         (Ctrl-C), which leaves the rows.
         """
         self._start_s = start_s
-        tasks = {asyncio.ensure_future(part) for part in (*self._parts(), self._beat(), self._read())}
+        gc.collect()
+        gc.freeze()  # a collection of all that is alive would hold up the clock's readings
+        parts = (*self._parts(), self._beat(), self._read())
+        tasks: set[asyncio.Future[None]] = {asyncio.ensure_future(part) for part in parts}
         over = asyncio.ensure_future(self._over.wait())
         try:
             await _first_of(over, tasks)
@@ -111,6 +116,7 @@ class Load:
             for task in (over, *tasks):
                 task.cancel()
             await asyncio.gather(over, *tasks, return_exceptions=True)
+            gc.unfreeze()
             self._read_all()
             self._pool.close()
         return self.rows
@@ -126,10 +132,9 @@ class Load:
 
     def _sessions(self) -> list[list[int]]:
         """Request numbers of each conversation, in the order of their first turns."""
-        found: dict[object, list[int]] = defaultdict(list)
-        many = self._plan.workload.turns > 1
+        found: dict[int, list[int]] = defaultdict(list)
         for index, planned in self._plan.requests.items():
-            found[planned.session if many else index].append(index)
+            found[planned.session].append(index)
         return list(found.values())
 
     async def _pump(self, sessions: Iterable[list[int]]) -> None:
@@ -183,7 +188,7 @@ class Load:
                     await self._exchange(index, connecting, request, answer)
                 row = row.replace(status="ok")
             except asyncio.CancelledError:
-                self.rows[index] = read(self.rows[index], answer)
+                self.rows[index] = read(self.rows[index], answer, self._start_s)
                 raise
             except (BrokenAnswerError, OSError, TimeoutError) as error:
                 row = _failed(row, error, self._plan.target.timeout_s)
@@ -209,15 +214,15 @@ class Load:
 
     def _read_next(self) -> None:
         index, row, answer = self._unread.popleft()
-        self._end(index, read(row, answer))
+        self._end(index, read(row, answer, self._start_s))
         if self._on_answer is not None:
-            self._on_answer(index, answer.body())
+            self._on_answer(index, answer)
 
     async def _exchange(
         self, index: int, connecting: asyncio.Future[Connection], request: bytes, answer: Answer
     ) -> None:
         connection = await connecting
-        was_idle = connection.idle_since > 0
+        was_idle = connection.idle_since_s > 0
         self._flights[index] = connection
         try:
             await connection.exchange(request, answer)
@@ -255,7 +260,7 @@ class Load:
         return self._plan.target.request(messages, self._plan.requests[index].output_tokens)
 
 
-async def _first_of(over: asyncio.Future[Any], tasks: set[asyncio.Future[Any]]) -> None:
+async def _first_of(over: asyncio.Future[Any], tasks: set[asyncio.Future[None]]) -> None:
     """Wait for `over`, but not in vain when a task has failed by our own fault."""
     running = set(tasks)
     while not over.done():
@@ -265,10 +270,31 @@ async def _first_of(over: asyncio.Future[Any], tasks: set[asyncio.Future[Any]]) 
             task.result()
 
 
-def read(row: RequestRow, answer: Answer) -> RequestRow:
-    """`row` with what its answer says; one that did not end whole keeps its own status."""
+def ask_once(target: Target, request: bytes) -> RequestRow:
+    """Send one request now and read its answer; times count from its sending."""
+
+    async def ask() -> RequestRow:
+        answer, start_s = Answer(raw=[]), time.monotonic()
+        row = RequestRow(due_s=0.0, sent_s=0.0)
+        try:
+            async with asyncio.timeout(target.timeout_s):
+                connection = await Pool(Origin.of(target.url)).open()
+                await connection.exchange(request, answer)
+                connection.close()
+        except (BrokenAnswerError, OSError, TimeoutError) as error:
+            row = _failed(row, error, target.timeout_s)
+        return read(row, answer, start_s)
+
+    return run_quickly(ask())
+
+
+def read(row: RequestRow, answer: Answer, zero_s: float) -> RequestRow:
+    """`row` with what its answer says, in seconds from `zero_s` of the monotonic clock.
+
+    A row whose request did not end whole keeps its status.
+    """
     if answer.status == 200:
-        found = read_answer(row, answer.body())
+        found = read_answer(row, answer.body(zero_s))
         return found if row.status == "ok" else found.replace(status=row.status, error=row.error)
     if row.status != "ok":
         return row

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
@@ -26,7 +27,7 @@ class _Reading(msgspec.Struct):
 
     token_s: list[float] = []  # arrivals of chunks that carried tokens
     end_s: float | None = None  # of tokens that printed nothing, after the last chunk with text
-    text: list[str] = []
+    said: list[Any] = []  # of each such chunk: text, or tool calls
     usage: dict[str, Any] = {}
     timings: dict[str, Any] = {}  # llama.cpp's own
     ended: bool = False
@@ -51,11 +52,9 @@ def read_answer(row: RequestRow, chunks: Sequence[Chunk]) -> RequestRow:
 def answer_text(chunks: Sequence[Chunk]) -> str:
     """The text that the answer carried, as far as it can be read."""
     reading = _Reading()
-    try:
+    with contextlib.suppress(_UnreadableError):
         _read(reading, chunks)
-    except _UnreadableError:
-        pass
-    return "".join(reading.text)
+    return "".join(said for said in reading.said if isinstance(said, str))
 
 
 def _complete(row: RequestRow, reading: _Reading) -> RequestRow:
@@ -95,7 +94,14 @@ def _count(usage: dict[str, Any], key: str) -> int:
 
 def _read(reading: _Reading, chunks: Sequence[Chunk]) -> None:
     for at_s, line in _lines(chunks):
-        _read_line(reading, at_s, line)
+        if line.startswith(b"data:"):
+            value = line[5:].strip()
+            if value == b"[DONE]":
+                reading.ended = True
+            else:
+                _read_event(reading, at_s, _event(value))
+        elif line.startswith(b"error:"):  # llama.cpp names the field after its content
+            reading.error = line[6:].strip().decode(errors="replace")[:300]
 
 
 def _lines(chunks: Sequence[Chunk]) -> Iterator[Chunk]:
@@ -108,17 +114,6 @@ def _lines(chunks: Sequence[Chunk]) -> Iterator[Chunk]:
                 yield at_s, line
     if rest.strip():
         yield chunks[-1][0], rest
-
-
-def _read_line(reading: _Reading, at_s: float, line: bytes) -> None:
-    field, _, value = line.partition(b":")
-    value = value.strip()
-    if field == b"error":  # llama.cpp names the field after its content
-        reading.error = value.decode(errors="replace")[:300]
-    elif field == b"data" and value == b"[DONE]":
-        reading.ended = True
-    elif field == b"data":
-        _read_event(reading, at_s, _event(value))
 
 
 def _event(value: bytes) -> dict[str, Any]:
@@ -136,29 +131,27 @@ def _read_event(reading: _Reading, at_s: float, event: dict[str, Any]) -> None:
     if error := event.get("error"):
         message = error.get("message") if isinstance(error, dict) else error
         reading.error = str(message or error)[:300]
-    if isinstance(event.get("usage"), dict):
+    if "usage" in event and isinstance(event["usage"], dict):
         reading.usage = event["usage"]
-    if isinstance(event.get("timings"), dict):
+    if "timings" in event and isinstance(event["timings"], dict):
         reading.timings = event["timings"]
     choices = event.get("choices")
-    if isinstance(choices, list) and choices and isinstance(choices[0], dict):
-        _read_choice(reading, at_s, choices[0])
-
-
-def _read_choice(reading: _Reading, at_s: float, choice: dict[str, Any]) -> None:
-    if _holds_token(choice):
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+        return
+    choice = choices[0]
+    said = _said(choice)
+    if said:
         reading.token_s.append(at_s)
-        delta = choice.get("delta")
-        said = delta.get("content") if isinstance(delta, dict) else choice.get("text")
-        if isinstance(said, str):
-            reading.text.append(said)
-    elif choice.get("finish_reason") and reading.token_s:
-        reading.end_s = at_s  # tokens that printed nothing came before it
-    reading.ended = reading.ended or bool(choice.get("finish_reason"))
+        reading.said.append(said)
+    if choice.get("finish_reason"):
+        reading.ended = True
+        if reading.token_s and not said:
+            reading.end_s = at_s  # tokens that printed nothing came before it
 
 
-def _holds_token(choice: dict[str, Any]) -> bool:
+def _said(choice: dict[str, Any]) -> Any:
+    """What of the answer this chunk carries, on any channel; false for nothing."""
     delta = choice.get("delta")
-    if isinstance(delta, dict):
-        return any(delta.get(channel) for channel in _TOKEN_CHANNELS)
-    return bool(choice.get("text"))
+    if not isinstance(delta, dict):
+        return choice.get("text")
+    return next((delta[channel] for channel in _TOKEN_CHANNELS if delta.get(channel)), None)

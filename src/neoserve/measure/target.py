@@ -76,7 +76,9 @@ def user(text: str) -> Message:
 Ask = Callable[[Target, bytes], RequestRow]  # sends one request and reads its answer
 
 
-def fitted(target: Target, workload: Workload, salt: str, ask: Ask) -> tuple[Target, tuple[str, ...]]:
+def fitted(
+    target: Target, workload: Workload, salt: str, ask: Ask
+) -> tuple[Target, tuple[str, ...]]:
     """Learn the model's name, whether the server knows ignore_eos, and how it counts.
 
     Returns the target and the words that prompts are made of. Raises EngineFailed when the
@@ -140,7 +142,8 @@ def _token_counter(target: Target) -> Callable[[str], int] | None:
     """What /tokenize of llama.cpp, vLLM or SGLang counts; null where there is none."""
 
     def count(text: str) -> int:
-        asked = {"content": text, "prompt": text, "model": target.model, "add_special_tokens": False}
+        asked = {"content": text, "prompt": text, "model": target.model,
+                 "add_special_tokens": False}  # fmt: skip
         answer = fetch(target.url, "/tokenize", asked, api_key=target.api_key)
         return len(answer["tokens"])
 

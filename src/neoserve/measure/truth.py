@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import signal
-import sys
 import time
 
 import msgspec
@@ -43,7 +42,7 @@ class Truth(asyncio.Protocol):
         """asyncio: somebody has come."""
         self._transport = transport  # type: ignore[assignment]
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def connection_lost(self, _: Exception | None) -> None:
         """asyncio: they have gone."""
         self._transport = None
 
@@ -76,8 +75,9 @@ class Truth(asyncio.Protocol):
         self._loop.call_at(due_s, self._send, asked, number, start_s)
 
     def _send(self, asked: _Asked, number: int, start_s: float) -> None:
+        late_s = self._loop.time() - start_s - number * self._itl_s
         self._write(_chunk(b'data: {"choices":[{"index":0,"text":" t","finish_reason":null}],'
-                           b'"written_s":%.6f}\n\n' % time.monotonic()))  # fmt: skip
+                           b'"written_s":%.6f,"late_s":%.6f}\n\n' % (time.monotonic(), late_s)))
         self._token(asked, number + 1, start_s)
 
     def _write(self, data: bytes) -> None:
@@ -132,4 +132,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Iterator, Mapping
+from itertools import accumulate
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -18,8 +20,7 @@ import msgspec
 
 from ..errors import AskError
 
-Chunk = tuple[float, bytes]  # when bytes arrived, in the clock's seconds, and the bytes
-Clock = Callable[[], float]
+Chunk = tuple[float, bytes]  # when bytes arrived, in seconds, and the bytes
 
 _MAX_HEAD_BYTES = 65536
 _NO_BODY = (204, 304)
@@ -44,7 +45,7 @@ class Origin(msgspec.Struct, frozen=True):
             parts = urlsplit(url)
             port = parts.port
         except ValueError as error:
-            raise AskError(f"URL {url!r} is not understood ({error}); write http://HOST:PORT") from None
+            raise AskError(f"URL {url!r}: {error}; write http://HOST:PORT") from None
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise AskError(f"URL {url!r} has no http:// or https://; write http://HOST:PORT")
         tls = parts.scheme == "https"
@@ -77,10 +78,13 @@ class Answer(msgspec.Struct):
     head_bytes: int = 0
     is_chunked: bool = False
 
-    def body(self) -> list[Chunk]:
-        """The body's bytes, each piece with the time at which it arrived."""
-        pieces = _without_head(self.raw, self.head_bytes)
-        return _dechunked(pieces) if self.is_chunked else pieces
+    def body(self, zero_s: float = 0.0) -> list[Chunk]:
+        """The body's bytes, each piece with the time at which it arrived, from `zero_s` on."""
+        data = b"".join([data for _, data in self.raw])
+        arrivals = _Arrivals(self.raw, zero_s)
+        if self.is_chunked:
+            return _dechunked(data, self.head_bytes, arrivals)
+        return list(arrivals.pieces(data, self.head_bytes, len(data)))
 
     def text(self) -> str:
         """The whole body."""
@@ -90,18 +94,17 @@ class Answer(msgspec.Struct):
 class Connection(asyncio.Protocol):
     """One connection that carries one request at a time."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
         self._waiter: asyncio.Future[Answer] | None = None
         self._answer = Answer()
         self._length: int | None = None  # of the body; null: until the connection ends
         self._body_bytes = 0
-        self._unread = bytearray()  # chunked bytes whose end was not looked for yet
-        self._tail = b""
+        self._walked = 0  # raw bytes of whole chunks that were looked through
+        self._tail = b""  # last five bytes of a chunked body
         self.is_open = False
         self.is_reusable = True
-        self.idle_since = 0.0
+        self.idle_since_s = 0.0
 
     @property
     def has_body(self) -> bool:
@@ -138,9 +141,9 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """asyncio: bytes have come."""
-        now = self._clock()
+        now_s = time.monotonic()
         answer = self._answer
-        answer.raw.append((now, data))
+        answer.raw.append((now_s, data))
         if self._waiter is None:
             self.close()  # nobody asked
             return
@@ -161,19 +164,20 @@ class Connection(asyncio.Protocol):
         if self._answer.status and not self._answer.is_chunked and self._length is None:
             self._finish()
         else:
-            self._fail(f"{type(exc).__name__}: {exc}" if exc else "the server closed the connection")
+            reason = f"{type(exc).__name__}: {exc}" if exc else "the server closed the connection"
+            self._fail(reason)
 
     def _begin(self, answer: Answer) -> None:
         self._answer = answer
         self._length = None
         self._body_bytes = 0
-        self._unread.clear()
+        self._walked = 0
         self._tail = b""
 
     def _finish(self) -> None:
         if self._answer.headers.get("connection", "").lower() == "close":
             self.is_reusable = False
-        self.idle_since = self._clock()
+        self.idle_since_s = time.monotonic()
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(self._answer)
 
@@ -210,28 +214,26 @@ class Connection(asyncio.Protocol):
         self._body_bytes += len(data)
         if not self._answer.is_chunked:
             return self._length is not None and self._body_bytes >= self._length
-        self._unread += data
-        self._tail = (self._tail + data)[-4:]
-        # Only bytes that end in an empty line can end the message: look closer just then.
-        return self._tail == b"\r\n\r\n" and self._ends_chunks()
+        self._tail = tail = data[-5:] if len(data) > 4 else (self._tail + data)[-5:]
+        # The last chunk is "0", or a trailer's line, and an empty line. Events that end in CRLF
+        # CRLF are followed by their chunk's CRLF, so that a fifth byte tells them apart.
+        return tail.endswith(b"\r\n\r\n") and tail[0] != 10 and self._ends_chunks()
 
     def _ends_chunks(self) -> bool:
         """Walk over whole chunks; true when the last one and its trailer are there."""
-        unread, at = self._unread, 0
-        while True:
-            end = unread.find(b"\r\n", at)
-            if end < 0:
-                break
-            size = _chunk_size(bytes(unread[at:end]))
+        data = b"".join([data for _, data in self._answer.raw])
+        at = self._walked or self._answer.head_bytes
+        while (end := data.find(b"\r\n", at)) >= 0:
+            size = _chunk_size(data[at:end])
             if size is None:
-                self._fail(f"a chunk of the answer has no size: {bytes(unread[at:end])[:40]!r}")
+                self._fail(f"a chunk of the answer has no size: {data[at:end][:40]!r}")
                 return False
             if size == 0:
-                return unread.find(b"\r\n\r\n", end) >= 0
-            if end + 2 + size + 2 > len(unread):
+                return True
+            if end + size + 4 > len(data):
                 break
-            at = end + 2 + size + 2
-        del unread[:at]
+            at = end + size + 4
+        self._walked = at
         return False
 
 
@@ -244,9 +246,8 @@ class Pool:
 
     KEEP_S = 1.0
 
-    def __init__(self, origin: Origin, clock: Clock) -> None:
+    def __init__(self, origin: Origin) -> None:
         self._origin = origin
-        self._clock = clock
         self._idle: list[Connection] = []
         self._tls = ssl.create_default_context() if origin.tls else None
 
@@ -263,7 +264,7 @@ class Pool:
         """A new connection. Raises OSError."""
         origin = self._origin
         _, connection = await asyncio.get_running_loop().create_connection(
-            lambda: Connection(self._clock),
+            Connection,
             origin.host,
             origin.port,
             ssl=self._tls,
@@ -285,12 +286,14 @@ class Pool:
             self._idle.pop().close()
 
     def _drop_cold(self) -> None:
-        cold_s = self._clock() - self.KEEP_S
-        while self._idle and self._idle[0].idle_since <= cold_s:
+        cold_s = time.monotonic() - self.KEEP_S
+        while self._idle and self._idle[0].idle_since_s <= cold_s:
             self._idle.pop(0).close()
 
 
-def fetch(url: str, path: str, body: Any = None, *, api_key: str = "", timeout_s: float = 10.0) -> Any:
+def fetch(
+    url: str, path: str, body: Any = None, *, api_key: str = "", timeout_s: float = 10.0
+) -> Any:
     """JSON of one route, for set-up and bookkeeping. Raises OSError or ValueError."""
     import urllib.request
 
@@ -328,39 +331,31 @@ def _chunk_size(line: bytes) -> int | None:
         return None
 
 
-def _without_head(raw: list[Chunk], head_bytes: int) -> list[Chunk]:
-    body = []
-    for at_s, data in raw:
-        if head_bytes < len(data):
-            body.append((at_s, data[head_bytes:]))
-        head_bytes = max(0, head_bytes - len(data))
-    return body
+class _Arrivals:
+    """Which bytes came when; asked for ever later spans of the joined bytes."""
+
+    def __init__(self, raw: list[Chunk], zero_s: float) -> None:
+        self._times_s = [at_s - zero_s for at_s, _ in raw]
+        self._ends = list(accumulate(len(data) for _, data in raw))
+        self._piece = 0
+
+    def pieces(self, data: bytes, start: int, end: int) -> Iterator[Chunk]:
+        """``data[start:end]`` in the parts in which it arrived."""
+        while start < end:
+            while self._ends[self._piece] <= start:
+                self._piece += 1
+            until = min(end, self._ends[self._piece])
+            yield self._times_s[self._piece], data[start:until]
+            start = until
 
 
-def _dechunked(pieces: list[Chunk]) -> list[Chunk]:
-    """Chunk contents, each part with the time at which its bytes arrived; a torn end is kept."""
+def _dechunked(data: bytes, at: int, arrivals: _Arrivals) -> list[Chunk]:
+    """Chunk contents, each part with the time at which it arrived; a torn end is kept."""
     body: list[Chunk] = []
-    line = bytearray()  # of a size that is still incomplete
-    left = 0  # bytes of the current chunk, its CRLF included
-    for at_s, data in pieces:
-        at = 0
-        while at < len(data):
-            if left > 0:
-                part = data[at : at + left]
-                content = part[: max(0, left - 2)]
-                if content:
-                    body.append((at_s, content))
-                left -= len(part)
-                at += len(part)
-                continue
-            end = data.find(b"\n", at)
-            line += data[at:] if end < 0 else data[at : end + 1]
-            at = len(data) if end < 0 else end + 1
-            if end < 0:
-                continue
-            size = _chunk_size(bytes(line).strip())
-            line.clear()
-            if not size:
-                return body
-            left = size + 2
+    while (end := data.find(b"\r\n", at)) >= 0:
+        size = _chunk_size(data[at:end])
+        if not size:
+            break
+        at = end + 2 + size + 2
+        body += arrivals.pieces(data, end + 2, min(at - 2, len(data)))
     return body
