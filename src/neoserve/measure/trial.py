@@ -1,142 +1,288 @@
-"""One trial: load on a running server, and what it says."""
+"""One trial: a load on a running server, and what it says."""
 
 from __future__ import annotations
 
-import hashlib
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+import math
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Self
 
-from ..schema.engine import EngineConfig
-from ..schema.trial import EngineFacts, HostPrint, RequestRow, Summary, Trial
+import msgspec
+
+from ..errors import AskError
+from ..schema.trial import ClientFacts, HostPrint, RequestRow, Stop, Verdict
 from ..schema.workload import Slo, Workload
-from ..stats import mean, quantile
-from ..units import show_duration
-from . import load
-from .engine.llamacpp import LlamaCpp, mismatches
+from ..stats import quantile
+from . import usage
+from .cores import CorePlan, parse_cpus, show_cpus
+from .crew import Board, Orders, run
+from .dataset import UserPrompt
+from .engine.running import Engine
+from .figures import Observed, Setting, digest, judge_rows
 from .host import host_print
-from .summary import e2e_s, judged, steady, summarize, tpot_s, ttft_s
-from .verdict import judge
+from .load import ask_once
+from .prompts import fresh_salt
+from .schedule import Schedule, plan, to_jsonl
+from .summary import backlog
+from .target import Route, Target, fitted
+from .traces import Trace
+from .verdict import Watch
 
-_LATE_SHARE = 0.02  # of the TTFT limit; a later client bends what it measures
-_LATE_FLOOR_S = 0.005  # timers and the scheduler alone cost this on a busy host
-_LENGTH_TOLERANCE = 0.02
+_WARM_UP_SHARE = 0.1  # of the measured requests, within the bounds below
+_WARM_UP_MIN, _WARM_UP_MAX = 5, 50
+_POLL_S = 2.0  # between looks at the server's gauges
+_GAUGES = ("running", "waiting", "kv_usage_share")
 
 
-class Observed(NamedTuple):
-    """A trial and the rows that it was computed from."""
+class TrialAsk(msgspec.Struct, frozen=True, kw_only=True):
+    """What to measure, and how far."""
 
-    trial: Trial
-    rows: list[RequestRow]
+    workload: Workload
+    slo: Slo = Slo()
+    num_requests: int  # measured ones; with `turns` above 1, conversations
+    num_warmup: int | None = None  # null: a tenth of them, 5 to 50
+    route: Route = "completions"
+    workers: int = 1
+    timeout_s: float = 600.0  # of a request
+    ends_early: bool = True  # as soon as the SLO is decided, or the server saturated
+    usd_per_hour: float | None = None
+    price_source: str = ""
+    trace: Trace | None = None
+    dataset: tuple[UserPrompt, ...] | None = None
+
+
+class Prepared(msgspec.Struct, frozen=True):
+    """A load that is ready to run on a server that answers."""
+
+    ask: TrialAsk
+    orders: Orders
+    host: HostPrint
+
+    @property
+    def schedule(self) -> Schedule:
+        """Every planned request."""
+        return self.orders.schedule
+
+    def started(self, engine: Engine) -> dict[str, Any]:
+        """What has to be known to judge the rows if this process does not live to do it."""
+        return {
+            "workload": self.ask.workload.to_data(),
+            "slo": self.ask.slo.to_data(),
+            "engine": engine.config.to_data(),
+            "host": self.host.to_data(),
+            "salt": self.orders.salt,
+            "schedule": digest(to_jsonl(self.schedule)),
+        }
+
+
+class Look(msgspec.Struct):
+    """A running load, for whoever shows its progress."""
+
+    board: Board
+    num_planned: int
+    verdict: Verdict | None
+    is_saturated: bool
+
+
+OnLook = Callable[[Look], None]
+
+
+def prepare(engine: Engine, ask: TrialAsk, host: HostPrint | None = None) -> Prepared:
+    """Draw the schedule and learn how the server counts. Raises AskError, EngineFailed."""
+    if ask.workload.output_tokens < 1 or ask.workload.prompt_tokens < 1:
+        raise AskError("prompts and answers have to be at least 1 token long")
+    salt = fresh_salt()
+    schedule = plan(
+        ask.workload,
+        ask.num_requests,
+        num_warmup=_num_warmup(ask),
+        num_drain=_num_drain(ask),
+        trace=ask.trace,
+        dataset=ask.dataset,
+    )
+    target, words = fitted(
+        Target(engine.url, ask.route, engine.model, engine.api_key, ask.timeout_s,
+               ask.workload.ignore_eos),
+        ask.workload, salt, ask_once,
+    )  # fmt: skip
+    orders = Orders(target, ask.workload, schedule, salt, words, ask.workers)
+    host = host or host_print(versions={engine.config.engine: engine.config.version})
+    return Prepared(ask, orders, host)
+
+
+def _num_warmup(ask: TrialAsk) -> int:
+    if ask.num_warmup is not None:
+        return ask.num_warmup
+    least = _WARM_UP_MIN
+    if ask.workload.arrival == "closed":
+        least = max(least, ask.workload.concurrency)
+    if ask.trace is not None and ask.workload.arrival == "trace":
+        least = 0 if len(ask.trace) <= ask.num_requests else least
+    return max(least, min(_WARM_UP_MAX, round(_WARM_UP_SHARE * ask.num_requests)))
+
+
+def _num_drain(ask: TrialAsk) -> int:
+    """Requests that keep the load up until the last measured one has ended, as a rule."""
+    if ask.workload.arrival == "trace":
+        return 0
+    return 10 + ask.num_requests // 4 + 2 * (ask.workload.concurrency - 1)
 
 
 def run_trial(
-    engine: LlamaCpp,
-    workload: Workload,
-    num_requests: int,
-    slo: Slo,
-    on_progress: load.OnProgress | None = None,
-    host: HostPrint | None = None,
-    timeout_s: float = 600.0,
-) -> Observed:
-    """Load a running engine. It starts nothing and stops nothing; `timeout_s` is a request's."""
-    host = host or host_print(versions={engine.config.engine: engine.config.version})
-    facts = engine.facts()
-    rows = load.run(
-        engine.url, workload, num_requests, on_progress=on_progress, timeout_s=timeout_s
-    )
-    faults = list(mismatches(engine.config, facts))
-    if engine.has_ended():
-        faults.append("the engine ended during the trial")
-    trial = judge_rows(rows, workload, slo, engine.config, host, facts=facts, faults=faults)
-    return Observed(trial, rows)
-
-
-def rows_jsonl(rows: Sequence[RequestRow]) -> bytes:
-    """The raw rows as they are kept; the trial carries their digest."""
-    return b"".join(row.to_json() + b"\n" for row in rows)
-
-
-def parse_rows(data: bytes) -> list[RequestRow]:
-    """Back from `rows_jsonl`. Raises AskError."""
-    lines = data.splitlines()
-    return [RequestRow.parse_json(line, f"row {i + 1}") for i, line in enumerate(lines)]
-
-
-def judge_rows(
-    rows: Sequence[RequestRow],
-    workload: Workload,
-    slo: Slo,
-    engine: EngineConfig,
-    host: HostPrint,
+    engine: Engine,
+    prepared: Prepared,
     *,
-    facts: EngineFacts | None = None,
-    faults: Sequence[str] = (),
-) -> Trial:
-    """The trial that these rows make; any of `faults` makes it VOID. Pure."""
-    kept = judged(rows)
-    window = steady(kept)
-    ttft = summarize(kept, ttft_s)
-    late_s = _late_s(rows)
-    verdict, reasons = judge(rows, slo)
-    if voids := (*faults, *_voids(rows, workload, late_budget_s(slo, ttft))):
-        verdict, reasons = "VOID", voids
-    return Trial(
-        workload=workload,
-        slo=slo,
-        engine=engine,
+    cores: CorePlan | None = None,
+    on_row: Callable[[RequestRow], None] = lambda _: None,
+    on_look: OnLook = lambda _: None,
+) -> Observed:
+    """Load a running engine and judge it. It starts nothing and stops nothing.
+
+    `on_row` gets each request that has ended, to be kept at once; Ctrl-C ends the load and
+    judges what there is.
+    """
+    ask = prepared.ask
+    facts, faults = engine.facts(), list(engine.mismatches())
+    watcher = _Watcher(engine, prepared, on_look)
+    before, counters = usage.snapshot(engine.group), engine.metrics()
+    with _pinned(cores), _Gauges(engine) as gauges:
+        ran = run(prepared.orders, lambda _, row: on_row(row), watcher.look)
+    spent = before.until(usage.snapshot(engine.group))
+    gained = _gained(counters, engine.metrics()) | gauges.peaks
+    if engine.has_ended():
+        faults.append(f"the engine ended during the trial: {engine.end_reason()}")
+    setting = Setting(
+        workload=ask.workload,
+        slo=ask.slo,
+        engine=engine.config,
         facts=facts,
-        host=host,
-        rows_sha256="sha256:" + hashlib.sha256(rows_jsonl(rows)).hexdigest(),
-        num_rows=len(rows),
-        num_ok=sum(row.status == "ok" for row in rows),
-        failures=dict(Counter(row.status for row in rows if row.status != "ok")),
-        ttft_s=ttft,
-        tpot_s=summarize(kept, tpot_s),
-        e2e_s=summarize(kept, e2e_s),
-        steady_from_s=window.from_s,
-        steady_until_s=window.until_s,
-        output_tokens_per_s=window.output_tokens_per_s,
-        offered_rps=window.offered_rps,
-        served_rps=window.served_rps,
-        client_late_max_s=max(late_s),
-        client_late_p99_s=quantile(late_s, 0.99),
-        load_limited=window.load_limited and workload.arrival != "closed",
-        verdict=verdict,
-        reasons=reasons,
+        host=prepared.host,
+        client=ClientFacts(
+            loop=ran.loop,
+            workers=ask.workers,
+            cpus=cores.client_cpus if cores else show_cpus(sorted(os.sched_getaffinity(0))),
+            shares_cores=engine.group != 0 and (cores is None or cores.shares),
+            lag_p99_s=quantile(ran.lags_s, 0.99) if ran.lags_s else 0.0,
+            cpu_s=ran.cpu_s,
+            engine_cpu_s=spent.engine_s,
+            others_cores=spent.others_cores,
+        ),
+        salt=prepared.orders.salt,
+        num_planned=sum(planned.phase == "measured" for planned in prepared.schedule),
+        stop="engine" if engine.has_ended() else ran.stop,
+        counters=gained,
+        faults=tuple(faults),
+        usd_per_hour=ask.usd_per_hour,
+        price_source=ask.price_source,
+        notes=_notes(prepared, cores),
     )
+    return Observed(judge_rows(setting, ran.rows, prepared.schedule), ran.rows, prepared.schedule)
 
 
-def late_budget_s(slo: Slo, ttft: Summary) -> float:
-    """How late the client may be at its 99th percentile."""
-    limits = [target.limit for target in slo.targets if target.metric == "ttft"]
-    scale_s = min(limits, default=ttft.p50.value or 0.0)
-    return max(_LATE_FLOOR_S, _LATE_SHARE * scale_s)
+def _notes(prepared: Prepared, cores: CorePlan | None) -> tuple[str, ...]:
+    notes = [cores.note] if cores and cores.note else []
+    if prepared.ask.workload.ignore_eos and not prepared.orders.target.ignore_eos:
+        notes.append("the server does not know ignore_eos: answers end where the model ends them")
+    if prepared.ask.trace is not None and prepared.ask.trace.note():
+        notes.append(prepared.ask.trace.note())
+    return tuple(notes)
 
 
-def _late_s(rows: Sequence[RequestRow]) -> list[float]:
-    return [row.late_s for row in rows if row.sent_s is not None] or [0.0]
+class _Watcher:
+    """Looks at a running load twice a second: is it decided, saturated, or in vain?"""
+
+    def __init__(self, engine: Engine, prepared: Prepared, on_look: OnLook) -> None:
+        self._engine = engine
+        self._ask = prepared.ask
+        self._measured = [
+            i for i, planned in enumerate(prepared.schedule) if planned.phase == "measured"
+        ]
+        self._watch = Watch(prepared.ask.slo, len(self._measured))
+        self._on_look = on_look
+
+    def look(self, board: Board) -> Stop | None:
+        """Why the load has to end now; null: it goes on."""
+        measured = [board.rows[i] for i in self._measured]
+        begun = [i in board.begun for i in self._measured]
+        verdict = self._watch.verdict(readings(measured, begun, board.now_s))
+        is_saturated = backlog(board.rows, board.now_s).is_saturated
+        self._on_look(Look(board, len(self._measured), verdict, is_saturated))
+        if self._engine.has_ended():
+            return "engine"
+        if self._ask.ends_early and verdict is not None:
+            return "decided"
+        return "saturated" if self._ask.ends_early and is_saturated else None
 
 
-def _voids(rows: Sequence[RequestRow], workload: Workload, budget_s: float) -> Iterator[str]:
-    """Why these rows say nothing about the server at this workload."""
-    if not judged(rows):
-        yield "no request ended: nothing was observed"
-    late_s = quantile(_late_s(rows), 0.99)
-    if late_s > budget_s:
-        yield (
-            f"the client was {show_duration(late_s)} late at p99, "
-            f"more than {show_duration(budget_s)}: it, not the server, was measured"
-        )
-    served = [row for row in rows if row.status == "ok"]
-    if served:
-        yield from _length_voids(served, workload)
+def readings(
+    rows: Sequence[RequestRow], begun: Sequence[bool], now_s: float
+) -> dict[str, list[tuple[float, bool]]]:
+    """Each latency of each row, in due order, as (value, whether it is final).
+
+    That of a request in flight is at least the time since it was due; of its first token only
+    while nothing has come. Failed requests are infinitely slow.
+    """
+    found: dict[str, list[tuple[float, bool]]] = {"ttft": [], "tpot": [], "e2e": []}
+    for row, has_begun in zip(rows, begun, strict=True):
+        is_out = row.status in ("unsent", "cancelled")
+        waited_s = max(0.0, now_s - row.due_s) if is_out and row.sent_s is not None else 0.0
+        found["ttft"].append(_reading(row, row.ttft_s, 0.0 if has_begun else waited_s))
+        found["tpot"].append(_reading(row, row.tpot_s, 0.0))
+        found["e2e"].append(_reading(row, row.e2e_s, waited_s))
+    return found
 
 
-def _length_voids(served: Sequence[RequestRow], workload: Workload) -> Iterator[str]:
-    for what, asked, actual in (
-        ("prompt", workload.prompt_tokens, mean([row.prompt_tokens for row in served])),
-        ("output", workload.output_tokens, mean([row.output_tokens for row in served])),
-    ):
-        if abs(actual - asked) > _LENGTH_TOLERANCE * asked:
-            yield f"{what}s held {actual:.1f} tokens on average, not the {asked} that were asked"
+def _reading(row: RequestRow, value_s: float | None, at_least_s: float) -> tuple[float, bool]:
+    if row.status in ("unsent", "cancelled"):
+        return at_least_s, False
+    if row.status != "ok":
+        return math.inf, True
+    return (math.nan if value_s is None else value_s), True
+
+
+class _Gauges:
+    """The server's gauges while the load runs, read by a thread of its own: their peaks."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.peaks: dict[str, float] = {}
+        self._engine = engine
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._poll, name="gauges", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _poll(self) -> None:
+        while not self._over.wait(_POLL_S):
+            now = self._engine.metrics()
+            for name in _GAUGES:
+                if name in now:
+                    peak = f"{name}_peak"
+                    self.peaks[peak] = max(self.peaks.get(peak, 0.0), now[name])
+
+
+def _gained(before: dict[str, float], after: dict[str, float]) -> dict[str, float]:
+    return {
+        name: value - before[name]
+        for name, value in after.items()
+        if name in before and name not in _GAUGES
+    }
+
+
+@contextmanager
+def _pinned(cores: CorePlan | None) -> Iterator[None]:
+    """This process, and the load workers that it starts, on the client's CPUs meanwhile."""
+    before = os.sched_getaffinity(0)
+    if cores is not None:
+        os.sched_setaffinity(0, parse_cpus(cores.client_cpus))
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)

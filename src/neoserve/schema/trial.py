@@ -144,8 +144,6 @@ class ClientFacts(Document, frozen=True):
     workers: int  # processes
     cpus: str  # that the client may run on
     shares_cores: bool  # with the engine
-    late_p99_s: float  # sending after the intended arrival
-    late_max_s: float
     lag_p99_s: float  # of its event loop, sampled all through the load
     cpu_s: float
     engine_cpu_s: float | None  # null for a server that is not ours to watch
@@ -197,6 +195,7 @@ class Trial(Document, frozen=True, kw_only=True):
     salt: str  # makes the prompts of this trial unlike those of any other
     schedule: str  # digest of the planned requests, JSON lines
     rows: str  # digest of the observed requests, JSON lines, gzip
+    faults: tuple[str, ...]  # what was seen to be not as asked: each makes it VOID
     num_planned: int  # measured requests that were planned; the tests' horizon
     num_judged: int
     num_ok: int
@@ -207,6 +206,8 @@ class Trial(Document, frozen=True, kw_only=True):
     itl_s: Summary
     e2e_s: Summary
     queue_s: Summary
+    late_p99_s: float  # the client's sending, after the intended arrival
+    late_max_s: float
     dependence: float  # judged requests that say as much as one independent one, 1 or more
     steady_from_s: float
     steady_until_s: float
