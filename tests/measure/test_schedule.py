@@ -125,6 +125,7 @@ def test_a_broken_schedule():
         (POISSON, (1, 0, -1), {}, "cannot be planned"),
         (POISSON.replace(turns=0), (1, 0, 0), {}, "at least 1 turn"),
         (POISSON.replace(think_time_s=-1.0), (1, 0, 0), {}, "0 s on"),
+        (POISSON.replace(prefix_hit_share=1.5), (1, 0, 0), {}, "give 0 to 1"),
         (POISSON.replace(rate_rps=0.0), (1, 0, 0), {}, "above 0"),
         (POISSON, (1, 0, 0), {"dataset": ()}, "no prompts"),
         (Workload(concurrency=0), (1, 0, 0), {}, "concurrency is 0"),
