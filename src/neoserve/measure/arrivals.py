@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from ..errors import AskError
 from ..schema.workload import Workload
-from .laws import LawTests, gamma_cdf, ks_p_value, unit_gap_tests
+from . import laws
+from .laws import LawTests, gamma_cdf, ks_p_value
 
 __all__ = ["arrival_times_s", "check_sent", "gamma_cdf", "ks_p_value", "law_tests",
            "num_requests_for"]  # fmt: skip
@@ -46,19 +47,26 @@ def arrival_times_s(workload: Workload, num_requests: int) -> tuple[float, ...]:
 
     A schedule that fails a test of its law is refused, so one good seed in a thousand is too.
     """
+    times_s = draw(workload, num_requests)
+    if workload.arrival in RANDOM_ARRIVALS:
+        check_law(workload, times_s)
+    return times_s
+
+
+def draw(workload: Workload, num_requests: int) -> tuple[float, ...]:
+    """The due times as the seed gives them, not yet tested. Raises AskError."""
     _check(workload, num_requests)
-    rng = random.Random(workload.seed)
+    # with the rate in it, what is found at two rates is found twice
+    rng = random.Random(f"arrivals {workload.seed} at {workload.rate_rps!r}")
     if workload.arrival == "constant":
         return tuple(i / workload.rate_rps for i in range(1, num_requests + 1))
     if workload.arrival == "gamma":
         shape, scale_s = workload.burstiness, _gamma_scale_s(workload)
-        gaps_s = (rng.gammavariate(shape, scale_s) for _ in range(num_requests))
-        times_s = tuple(itertools.accumulate(gaps_s))
-    else:
-        expected = itertools.accumulate(rng.expovariate(1.0) for _ in range(num_requests))
-        times_s = tuple(_times_s(_pieces(workload, num_requests), expected))
-    check_law(workload, times_s)
-    return times_s
+        return tuple(
+            itertools.accumulate(rng.gammavariate(shape, scale_s) for _ in range(num_requests))
+        )
+    expected = itertools.accumulate(rng.expovariate(1.0) for _ in range(num_requests))
+    return tuple(_times_s(_pieces(workload, num_requests), expected))
 
 
 def num_requests_for(workload: Workload, duration_s: float) -> int:
@@ -76,9 +84,11 @@ def law_tests(
     if workload.arrival == "gamma":
         shape, scale_s = workload.burstiness, _gamma_scale_s(workload)
         below = (gamma_cdf(gap_s, shape, scale_s) for gap_s in _gaps(times_s))
-        return unit_gap_tests([-math.log(max(1 - share, 1e-300)) for share in below])
-    pieces = _pieces(workload, num_planned or len(times_s))
-    return unit_gap_tests(list(_gaps(_expected(pieces, times_s))))
+        gaps = [-math.log(max(1 - share, 1e-300)) for share in below]
+    else:
+        pieces = _pieces(workload, num_planned or len(times_s))
+        gaps = list(_gaps(_expected(pieces, times_s)))
+    return laws.law_tests(gaps, times_s)
 
 
 def check_law(workload: Workload, times_s: Sequence[float]) -> None:

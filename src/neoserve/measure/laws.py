@@ -1,7 +1,8 @@
-"""Do gaps follow their law: three tests on gaps that were made unit exponentials.
+"""Do arrivals follow their law: three tests of gaps made unit exponentials, one of the clock.
 
-Each test sees what the others miss: the law and the rate of single gaps (KS), clumps and evenness
-of many (dispersion), and whether a gap tells of the next (lag-1 autocorrelation).
+Each sees what the others miss: the law and the rate of single gaps (KS), clumps and evenness of
+many (dispersion), whether a gap tells of the next (lag-1 autocorrelation), and arrivals that were
+set onto full seconds, which hardly changes their gaps.
 """
 
 from __future__ import annotations
@@ -11,7 +12,10 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-JOINT_LEVEL = 1e-3  # of all three tests: one good schedule in a thousand is refused
+from ..stats import binomial_cdf
+
+JOINT_LEVEL = 1e-3  # of all tests: one good schedule in a thousand is refused
+TICK_S = 1e-3  # arrivals this near to a full second count as set onto it
 
 
 class LawTests(NamedTuple):
@@ -20,22 +24,24 @@ class LawTests(NamedTuple):
     ks_p: float
     dispersion_p: float
     autocorrelation_p: float
+    full_seconds_p: float
 
     def failed(self) -> str:
         """The test that rejects most clearly, with its p-value; "" where none does."""
         name, p_value = min(zip(_NAMES, self, strict=True), key=lambda pair: pair[1])
-        return f"{name} p-value {p_value:.1e}" if p_value < JOINT_LEVEL / 3 else ""
+        return f"{name} p-value {p_value:.1e}" if p_value < JOINT_LEVEL / len(self) else ""
 
 
-_NAMES = ("KS", "dispersion", "lag-1 autocorrelation")
+_NAMES = ("KS", "dispersion", "lag-1 autocorrelation", "full seconds")
 
 
-def unit_gap_tests(gaps: Sequence[float]) -> LawTests:
-    """P-values that `gaps` are independent exponentials of mean 1."""
+def law_tests(gaps: Sequence[float], times_s: Sequence[float]) -> LawTests:
+    """P-values that `gaps` are independent exponentials of mean 1, and `times_s` no clock's."""
     return LawTests(
         ks_p=ks_p_value(gaps, lambda gap: -math.expm1(-gap)),
         dispersion_p=dispersion_p_value(gaps),
         autocorrelation_p=autocorrelation_p_value(gaps),
+        full_seconds_p=full_seconds_p_value(times_s),
     )
 
 
@@ -91,6 +97,17 @@ def autocorrelation_p_value(gaps: Sequence[float]) -> float:
     second += 3 * (s2**2 - 2 * s4) / (n * (n - 1))
     deviation = math.sqrt(second - (s2 / n) ** 2)
     return math.erfc(abs(product + s2 / n) / (deviation * math.sqrt(2)))
+
+
+def full_seconds_p_value(times_s: Sequence[float]) -> float:
+    """P-value of so many arrivals within half a millisecond of a full second.
+
+    Whatever the rate does, a thousandth of them is expected there. Arrivals that follow another
+    within a millisecond do not count: a cluster has one place on the clock.
+    """
+    apart = [b for a, b in itertools.pairwise((-1.0, *times_s)) if b - a > TICK_S]
+    num_on = sum(abs(time_s - round(time_s)) <= TICK_S / 2 for time_s in apart)
+    return 1 - binomial_cdf(num_on - 1, len(apart), TICK_S)
 
 
 def _centred_ranks(values: Sequence[float]) -> list[float]:

@@ -85,8 +85,8 @@ def single_token_words(
     """The words that each make one token when a space precedes them. Raises AskError.
 
     `tokenize` counts the tokens of a text, with or without a start token. All words are counted
-    at once and halved only where the count is off; a last count of a long mixed text proves that
-    no tokens span words.
+    at once and halved only where the count is off; a last count of a long mixed text shows whether
+    tokens span words.
     """
 
     def count(some: Sequence[str]) -> int:

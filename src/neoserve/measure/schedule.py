@@ -45,6 +45,8 @@ def plan(
             f"{workload.turns} turns with {workload.think_time_s:g} s between cannot be planned; "
             "give at least 1 turn and a time from 0 s on"
         )
+    if not 0 <= workload.prefix_hit_share <= 1:
+        raise AskError(f"shared share of prompts is {workload.prefix_hit_share:g}; give 0 to 1")
     due_s = _due_s(workload, len(phases))
     tokens = lengths(workload, () if trace is None else trace.lengths())
     messages = _messages(workload, dataset)

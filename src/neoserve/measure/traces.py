@@ -124,7 +124,8 @@ def _trace(path: Path, file: Iterable[str], num: int | None) -> Trace:
     times_s, prompt_tokens, output_tokens, prefixes, sessions = zip(*kept, strict=True)
     return Trace(
         name=path.name,
-        times_s=tuple(time_s - times_s[0] for time_s in times_s),
+        # no trace is finer; times since an epoch are not exact to the last digit
+        times_s=tuple(round(time_s - times_s[0], 6) for time_s in times_s),
         prompt_tokens=prompt_tokens,
         output_tokens=output_tokens,
         prefixes=prefixes,
@@ -196,9 +197,9 @@ def _burstgpt(fields: Mapping[str, Any]) -> Row:
 
 
 def _mooncake(fields: Mapping[str, Any]) -> Row:
-    prefix = fields.get("hash_ids", ())
-    if not all(type(block) is int for block in prefix):
-        raise ValueError("hash_ids are not whole numbers")
+    prefix = fields.get("hash_ids", [])
+    if not isinstance(prefix, list) or not all(type(block) is int for block in prefix):
+        raise ValueError("hash_ids is no list of whole numbers")
     return Row(
         _seconds(fields, "timestamp") / 1000,
         _tokens(fields, "input_length"),
