@@ -145,6 +145,32 @@ def last_words(log: str, num: int = 3) -> str:
     return "; ".join(lines[-num:]) or "it printed nothing"
 
 
+# Before a line's own text: "(EngineCore pid=7) ERROR 11-30 15:50:08 [core.py:133] ", or
+# "[2025-11-06 01:22:10 TP0] ".
+_PREFIX = re.compile(
+    r"^(?:\([\w :.-]+ pid=\d+\) ?)?(?:[A-Z]+ \d\d-\d\d [\d:.]+ \[[^\]]*\] ?|\[\d{4}-[^\]]*\] )?"
+)
+_EXCEPTION = re.compile(r"^(?:[a-zA-Z_]\w*\.)*([A-Z]\w*(?:Error|Exception)): (.+)$")
+_USAGE = re.compile(r"^[\w./-]+: error: (.+)$", re.MULTILINE)
+
+
+def first_exception(log: str, second_hand: Sequence[str] = ()) -> str:
+    """The last line of the first traceback; lines that hold a word of `second_hand` come last."""
+    found = []
+    for line in log.splitlines():
+        if match := _EXCEPTION.match(_PREFIX.sub("", line).strip()):
+            kind, text = match[1], match[2].strip()
+            found.append(text if kind in ("ValueError", "RuntimeError") else f"{kind}: {text}")
+    first_hand = [text for text in found if not any(word in text for word in second_hand)]
+    return (first_hand or found or [""])[0]
+
+
+def usage_error(log: str) -> str:
+    """What argparse refused; "" if it refused nothing."""
+    match = _USAGE.search(log)
+    return match[1].strip() if match else ""
+
+
 def check_model(model: str) -> None:
     """Raises AskError for a path that is not there; another name is the engine's to find."""
     if model.startswith(("/", "./", "../", "~")) and not Path(model).expanduser().exists():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-_PREFIX = r"^(?:\([^)]*\) )?(?:INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d [\d:]+ \[[^\]]*\] "
+from .driver import first_exception, usage_error
 
 _ENGINE_ARGS = re.compile(r"Initializing a V1 LLM engine \(v([^)]*)\) with config: (.*)")
 _NON_DEFAULT = re.compile(r"non-default args: (\{.*\})")
@@ -22,7 +22,7 @@ _TOPICS = {
     "kv_available": re.compile(r"Available KV cache memory: ([\d.]+ GiB)"),
     "weights": re.compile(r"Model loading took ([\d.]+ GiB[^\n]*)"),
     "attention": re.compile(r"Using (\S+) (?:attention )?backend"),
-    "compilation": re.compile(r"torch\.compile (?:and [\w ]+ )?(?:took|takes) ([\d.]+ s)"),
+    "compilation": re.compile(r"torch\.compile took ([\d.]+ s)"),
     "init": re.compile(r"init engine \([^)]*\) took ([\d.]+) s"),
 }  # fmt: skip
 
@@ -41,7 +41,7 @@ _STAGES = (
     ("Capturing CUDA graphs", "capturing CUDA graphs"),
     ("Graph capturing finished", "graphs are captured"),
     ("KV cache size:", "warming up"),
-    ("torch.compile", "compiling the model"),
+    ("Warming up model for the compilation", "compiling the model"),
     ("Dynamo bytecode transform", "compiling the model"),
     ("Loading weights took", "sizing the KV cache"),
     ("checkpoint shards", "loading weights"),
@@ -117,12 +117,6 @@ def stage(log: str) -> str:
     return next((told for line, told in _STAGES if line in log), "")
 
 
-# The end of a traceback: the exception that people are to read.
-_EXCEPTION = re.compile(r"^(?:[a-zA-Z_]\w*\.)*([A-Z]\w*(?:Error|Exception|Interrupt)): (.+)$")
-_USAGE = re.compile(r"^\S+: error: (.+)$", re.MULTILINE)
-_LINE = re.compile(_PREFIX + r"(.*)$")
-_TAG = re.compile(r"^\([A-Za-z_0-9 -]+pid=\d+\) ?")
-
 # Those that only tell that another process has ended.
 _SECOND_HAND = ("Engine core initialization failed", "WorkerProc initialization failed",
                 "Engine process failed to start", "EngineCore encountered")  # fmt: skip
@@ -130,21 +124,7 @@ _SECOND_HAND = ("Engine core initialization failed", "WorkerProc initialization 
 
 def reason(log: str) -> str:
     """Its own words for its end, without the traceback; "" where it gives none."""
-    if match := _USAGE.search(log):
-        return match[1].strip()
-    found = []
-    for line in log.splitlines():
-        text = _TAG.sub("", line)
-        if logged := _LINE.match(line):
-            text = logged[1]
-        if match := _EXCEPTION.match(text.strip()):
-            found.append(_sentence(match[1], match[2]))
-    first_hand = [text for text in found if not any(word in text for word in _SECOND_HAND)]
-    return (first_hand or found or [""])[0]
-
-
-def _sentence(kind: str, text: str) -> str:
-    return text.strip() if kind in ("ValueError", "RuntimeError") else f"{kind}: {text.strip()}"
+    return usage_error(log) or first_exception(log, _SECOND_HAND)
 
 
 def _integer(text: str) -> int:
