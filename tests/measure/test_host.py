@@ -82,13 +82,6 @@ def test_siblings_are_one_core(tmp_path):
     assert host.host_print(root=tmp_path).physical_cores == 1
 
 
-@pytest.mark.parametrize(
-    ("cpus", "text"), [([0, 1, 2, 5], "0-2,5"), ([3], "3"), ([0, 2, 3], "0,2-3"), ([], "")]
-)
-def test_cpu_ranges(cpus, text):
-    assert host._ranges(cpus) == text
-
-
 def test_gpus():
     listing = "NVIDIA H200, 143771\nNVIDIA GB10, [N/A]\nTesla T4, 15360\n"
     assert host.parse_gpus(listing) == (

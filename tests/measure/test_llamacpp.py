@@ -1,26 +1,27 @@
 import importlib.metadata
 import importlib.util
+import json
 import os
 import signal
 import subprocess
 import sys
 import textwrap
+import urllib.request
 from pathlib import Path
 
 import pytest
 
 from neoserve.errors import AskError, EngineFailed
-from neoserve.measure import load
+from neoserve.measure.cores import show_cpus
 from neoserve.measure.engine import llamacpp
 from neoserve.measure.engine.llamacpp_server import _parser
-from neoserve.measure.trial import run_trial
+from neoserve.measure.engine.running import attach, start
 from neoserve.schema.engine import EngineConfig
 from neoserve.schema.trial import EngineFacts
-from neoserve.schema.workload import Slo, Workload
 
 from .test_process import wait_gone
 
-WORKLOAD = Workload(arrival="poisson", rate_rps=4.0, prompt_tokens=24, output_tokens=6, seed=1)
+DRIVER = llamacpp.LlamaCppDriver()
 
 
 def config(**more):
@@ -31,93 +32,112 @@ def config(**more):
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory):
-    with llamacpp.LlamaCpp(config(), tmp_path_factory.mktemp("run") / "engine.log") as running:
+    with start(config(), tmp_path_factory.mktemp("run") / "engine.log") as running:
         yield running
+
+
+def complete(engine, num_tokens):
+    """The server's usage of one answer."""
+    asked = {"model": engine.model, "prompt": "One two three", "max_tokens": num_tokens,
+             "ignore_eos": True}  # fmt: skip
+    request = urllib.request.Request(
+        f"{engine.url}/v1/completions", json.dumps(asked).encode(),
+        {"Content-Type": "application/json"},
+    )  # fmt: skip
+    with urllib.request.urlopen(request) as answer:
+        return json.load(answer)["usage"]
 
 
 @pytest.mark.engine
 def test_what_ran_is_what_was_asked(engine):
     facts = engine.facts()
     assert (facts.threads, facts.num_parallel, facts.context_tokens) == (1, 2, 256)
-    assert facts.pid == engine.pid
-    assert facts.allocator
-    assert facts.affinity
-    assert llamacpp.mismatches(engine.config, facts) == ()
+    assert facts.kv_tokens == 512
+    assert facts.dtype == "Q4_1"
+    assert facts.pid == engine.pid == facts.processes[0].pid
+    assert facts.allocator == "glibc"
+    assert facts.affinity == (show_cpus(sorted(os.sched_getaffinity(0))),)
+    assert engine.mismatches() == ()
+    assert engine.model.endswith(".gguf")
+    assert b"listening on" in engine.log()
 
 
 @pytest.mark.engine
-@pytest.mark.parametrize("route", ["completions", "chat"])
-def test_tokens_served_are_those_that_usage_counts(engine, route):
-    """llama.cpp streams one token a chunk, so the chunks can be counted for once."""
-    seen = []
-    original = load.read_answer
-
-    def counting(row, chunks):
-        answer = original(row, chunks)
-        data = b"".join(chunk for _, chunk in chunks)
-        events = [line for line in data.split(b"\n") if line.startswith(b"data: {")]
-        seen.append((answer, sum(b'"finish_reason":null' in event for event in events)))
-        return answer
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(load, "read_answer", counting)
-        rows = load.run(engine.url, WORKLOAD.replace(prompt_tokens=48), 4, route=route)
-    opening = 1 if route == "chat" else 0  # a chunk with the role only
-    for row, num_chunks in seen[-4:]:
-        assert num_chunks - opening == row.output_tokens == 6
-    assert [row.prompt_tokens for row in rows] == [48] * 4
+def test_metrics_count_what_the_answers_say(engine):
+    before, cpu_s = engine.metrics(), engine.cpu_s()
+    usages = [complete(engine, 5) for _ in range(2)]
+    after = engine.metrics()
+    gained = {name: after[name] - before[name] for name in after}
+    assert gained["output_tokens"] == sum(u["completion_tokens"] for u in usages) == 10
+    assert gained["prompt_tokens"] == sum(u["prompt_tokens"] for u in usages)
+    cached = sum(u["prompt_tokens_details"]["cached_tokens"] for u in usages)
+    assert gained["prefix_hit_tokens"] == cached > 0
+    assert gained["prefix_query_tokens"] == gained["prompt_tokens"]
+    assert (after["running"], after["waiting"]) == (0, 0)
+    assert engine.cpu_s() > cpu_s
 
 
 @pytest.mark.engine
-def test_a_trial(engine):
+def test_a_running_server_is_left_alone(engine):
+    with attach(f"{engine.url}/v1/") as found:
+        assert (found.url, found.model) == (engine.url, engine.model)
+        assert (found.config.engine, found.config.argv) == ("url", ())
+        assert found.facts() is None
+        assert found.cpu_s() is None
+        assert found.mismatches() == ()
+        assert found.metrics().keys() == engine.metrics().keys()
+    assert not engine.has_ended()
+    assert engine.metrics()
+
+
+@pytest.mark.engine
+def test_one_cache_for_all_slots_and_a_set_of_cpus(tmp_path):
+    cpu = str(max(os.sched_getaffinity(0)))
     told = []
-    trial, rows = run_trial(
-        engine, WORKLOAD, 12, Slo.parse_text("ttft:p95<60s"), lambda *step: told.append(step)
-    )
-    assert len(rows) == len(told) == trial.num_ok == 12
-    assert trial.verdict == "INCONCLUSIVE"  # 12 requests cannot prove a p95
-    assert trial.output_tokens_per_s > 0
-    assert all(row.due_s <= row.sent_s < row.first_token_s < row.last_token_s for row in rows)
-
-
-@pytest.mark.engine
-def test_a_prompt_that_does_not_fit_is_the_engines_own_words(engine):
-    with pytest.raises(EngineFailed, match="context"):
-        load.run(engine.url, WORKLOAD.replace(prompt_tokens=400), 2)
+    with start(config(extra=("--kv-unified",)), tmp_path / "log", cpus=cpu,
+               on_stage=told.append) as engine:  # fmt: skip
+        facts = engine.facts()
+        assert facts.affinity == (cpu,)
+        assert (facts.context_tokens, facts.kv_tokens) == (512, 512)
+        assert engine.mismatches() == ()
+    assert told[0].startswith("starting llama.cpp: usually ready within")
+    assert told[-1].startswith("the server listens")
+    assert engine.has_ended()
 
 
 @pytest.mark.engine
 def test_a_wrong_model_is_the_engines_own_words(tmp_path):
     log = tmp_path / "engine.log"
+    wrong = tmp_path / "wrong.gguf"
+    wrong.write_bytes(b"GGUF, but not quite")
     with pytest.raises(EngineFailed, match="failed to load model") as failure:
-        llamacpp.LlamaCpp(llamacpp.config(Path("/nowhere.gguf"), threads=1), log)
+        start(llamacpp.config(wrong, threads=1), log)
     assert "Traceback" not in str(failure.value)
     assert str(log) in str(failure.value)
     with pytest.raises(EngineFailed, match="unknown cache type"):
-        llamacpp.LlamaCpp(config(extra=("--cache-type-k", "f7")), log)
+        start(config(extra=("--cache-type-k", "f7")), log)
+    with pytest.raises(EngineFailed, match="ready: unrecognized arguments: --flash "):
+        start(config(extra=("--flash",)), log)
 
 
 @pytest.mark.engine
-def test_an_engine_that_dies_voids_the_trial(tmp_path):
-    def kill(done, *_):
-        if done == 1:
-            os.kill(engine.pid, signal.SIGKILL)
-
-    with llamacpp.LlamaCpp(config(), tmp_path / "engine.log") as engine:
-        trial, rows = run_trial(engine, WORKLOAD, 6, Slo(), kill)
+def test_an_engine_that_dies_is_noticed(tmp_path):
+    with start(config(), tmp_path / "engine.log") as engine:
+        assert engine.end_reason() == ""
+        os.kill(engine.pid, signal.SIGKILL)
+        wait_gone(engine.group)
         assert engine.has_ended()
-    assert trial.verdict == "VOID"
-    assert "the engine ended during the trial" in trial.reasons
-    assert [row.status for row in rows][-1] == "connection"
+        assert engine.end_reason()
+        assert engine.metrics() == {}
 
 
 @pytest.mark.engine
 def test_a_killed_parent_leaves_no_engine(tmp_path):
     code = f"""
         import pathlib, time
-        from neoserve.measure.engine import llamacpp
+        from neoserve.measure.engine import llamacpp, running
         made = llamacpp.config(llamacpp.demo_model_path(), threads=1)
-        with llamacpp.LlamaCpp(made, pathlib.Path({str(tmp_path / "log")!r})) as engine:
+        with running.start(made, pathlib.Path({str(tmp_path / "log")!r})) as engine:
             print(engine.pid, flush=True)
             time.sleep(60)
     """
@@ -139,9 +159,9 @@ def test_mismatches_name_the_flag():
     asked = EngineConfig(
         engine="llama.cpp", argv=("x", "--ctx-size", "2048", "--parallel", "4", "--threads", "2")
     )
-    assert llamacpp.mismatches(asked, facts()) == ()
-    assert llamacpp.mismatches(asked, facts(threads=8)) == ("--threads asked for 2, but 8 runs",)
-    assert len(llamacpp.mismatches(asked, facts(threads=None, context_tokens=256))) == 2
+    assert DRIVER.mismatches(asked, facts()) == ()
+    assert DRIVER.mismatches(asked, facts(threads=8)) == ("--threads asked for 2, but 8 runs",)
+    assert len(DRIVER.mismatches(asked, facts(threads=None, context_tokens=256))) == 2
 
 
 def test_config_speaks_llama_servers_flags(tmp_path, monkeypatch):
@@ -152,6 +172,7 @@ def test_config_speaks_llama_servers_flags(tmp_path, monkeypatch):
     flags = _parser().parse_args(made.argv[made.argv.index("--model") :])
     assert (flags.ctx_size, flags.parallel, flags.threads, flags.threads_batch) == (400, 4, 3, 3)
     assert flags.poll == 0
+    assert flags.metrics
     assert made.version == "xllamacpp 1.2"
 
 
@@ -177,4 +198,4 @@ def test_what_is_not_installed_says_how_to_install_it(monkeypatch):
     ],
 )  # fmt: skip
 def test_reasons(log, reason):
-    assert llamacpp.log_reason(log) == reason
+    assert DRIVER.reason(log) == reason

@@ -1,4 +1,8 @@
+import json
 import os
+import signal
+import socket
+import subprocess
 import sys
 import threading
 import time
@@ -6,8 +10,8 @@ import time
 import pytest
 
 from neoserve.errors import EngineFailed
-from neoserve.measure.engine import proc
-from neoserve.measure.engine.process import Process
+from neoserve.measure.engine import leashed, proc
+from neoserve.measure.engine.process import Process, free_port
 
 
 def gone(pid):
@@ -55,15 +59,6 @@ def test_a_deaf_process_is_killed(tmp_path):
     assert gone(process.pid)
 
 
-def test_children_of_a_leader_that_ended_are_ended_too(tmp_path):
-    process = python("import subprocess; print(subprocess.Popen(['sleep', '60']).pid)", tmp_path)
-    process.wait_until(process.has_ended, 10, str)
-    grandchild = int(process.log())
-    assert not gone(grandchild)
-    process.stop()
-    wait_gone(grandchild)
-
-
 def test_it_ends_before_it_is_ready(tmp_path):
     process = python("print('no memory'); raise SystemExit(3)", tmp_path)
     with pytest.raises(EngineFailed, match="engine ended before it was ready: no memory"):
@@ -83,71 +78,132 @@ def test_it_cannot_be_started(tmp_path):
         Process("engine", ["/nonexistent/program"], {}, tmp_path / "log")
 
 
-def test_it_outlives_the_thread_that_started_it(tmp_path):
-    """PR_SET_PDEATHSIG would fire when the forking thread ends."""
-    code = (
-        "from neoserve.measure.engine.leash import tie_to_parent as t; t(); print('tied'); "
-        "import time; time.sleep(60)"
-    )
-    made = []
-    thread = threading.Thread(target=lambda: made.append(python(code, tmp_path)))
-    thread.start()
-    thread.join()
-    process = made[0]
-    process.wait_until(lambda: "tied" in process.log(), 10, str)
-    time.sleep(0.3)
-    assert not process.has_ended()
+def test_cpus_that_this_host_does_not_have(tmp_path):
+    with pytest.raises(EngineFailed, match=r"cannot be started: .*Invalid argument"):
+        Process("engine", ["/bin/true"], {}, tmp_path / "log", cpus=[4095])
+
+
+def test_it_runs_on_the_cpus_it_was_given(tmp_path):
+    cpu = max(os.sched_getaffinity(0))
+    process = Process("engine", ["sleep", "60"], {}, tmp_path / "log", cpus=[cpu])
+    assert proc.thread_cpus(process.pid) == {str(cpu): 1}
+    process.stop()
+    assert len(os.sched_getaffinity(0)) > 1 or cpu == 0  # ours is as it was
+
+
+def test_its_environment_is_its_own(tmp_path):
+    """LD_PRELOAD is for the engine, not for the program that watches it."""
+    process = Process("engine", ["sleep", "60"], {"MARK": "1", "NOT": "a b"}, tmp_path / "log")
+    seen = proc.environ(process.pid)
+    assert (seen["MARK"], seen["NOT"]) == ("1", "a b")
+    assert "MARK" not in proc.environ(process.group)
+    assert not [name for name in seen if name.startswith("NEOSERVE_")]
     process.stop()
 
 
-def test_the_leash_holds_without_the_kernel(tmp_path):
-    """Closing our end of stdin is enough."""
-    code = (
-        "import neoserve.measure.engine.leash as l, sys, time; sys.platform = 'other'; "
-        "l.tie_to_parent(); print('tied'); time.sleep(60)"
+def test_it_outlives_the_thread_that_started_it(tmp_path):
+    """PR_SET_PDEATHSIG would fire when the forking thread ends."""
+    made = []
+    thread = threading.Thread(
+        target=lambda: made.append(Process("engine", ["sleep", "60"], {}, tmp_path / "log"))
     )
-    process = python(code, tmp_path)
-    process.wait_until(lambda: "tied" in process.log(), 10, str)
+    thread.start()
+    thread.join()
+    time.sleep(0.3)
+    assert not made[0].has_ended()
+    made[0].stop()
+
+
+# A program with a child in its group, one in a session of its own, and one whose parent ended.
+FAMILY = """
+import os, signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+deaf = ["sh", "-c", "trap '' TERM HUP; while :; do sleep 60; done"]
+pids = [subprocess.Popen(deaf).pid, subprocess.Popen(deaf, start_new_session=True).pid]
+orphan = subprocess.run(["sh", "-c", "setsid sleep 60 >&- 2>&- & echo $!"], capture_output=True)
+print(os.getpid(), *pids, int(orphan.stdout), flush=True)
+time.sleep(60)
+"""
+
+
+def family(process):
+    process.wait_until(lambda: "\n" in process.log(), 10, str)
+    return [int(word) for word in process.log().split()]
+
+
+def test_who_leaves_the_group_is_ended_too(tmp_path):
+    process = python(FAMILY, tmp_path)
+    pids = family(process)
+    assert set(pids) <= set(process.pids())
+    assert len({os.getpgid(pid) for pid in pids}) == 3
+    process.stop(grace_s=0.1)
+    assert all(map(gone, pids))
+    assert process.pids() == ()
+
+
+def test_the_program_ends_and_takes_its_family_along(tmp_path):
+    process = python(FAMILY.replace("time.sleep(60)", "sys.exit(3)"), tmp_path)
+    process.wait_until(process.has_ended, 10, str)
+    assert all(gone(int(word)) for word in process.log().split())
+    process.stop()
+    assert process._popen.returncode == 3
+
+
+PARENT = """
+import sys, time
+from pathlib import Path
+from neoserve.measure.engine.process import Process
+process = Process("engine", [sys.executable, "-uc", {family!r}], {{}}, Path({log!r}))
+process.wait_until(lambda: "\\n" in process.log(), 10, str)
+print(process.group, process.log(), flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_killed_parent_leaves_nothing(tmp_path, number):
+    code = PARENT.format(family=FAMILY, log=str(tmp_path / "log"))
+    parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    pids = [int(word) for word in parent.stdout.readline().split()]
+    assert len(pids) == 5
+    assert not any(map(gone, pids))
+    parent.send_signal(number)
+    parent.wait()
+    parent.stdout.close()
+    for pid in pids:
+        wait_gone(pid)
+
+
+def test_the_leash_holds_without_the_kernels_signal(tmp_path):
+    """Closing our end of its stdin is enough."""
+    process = python(FAMILY, tmp_path)
+    pids = family(process)
     process._popen.stdin.close()
+    for pid in (process.group, *pids):
+        wait_gone(pid)
+    process.stop()
+
+
+def test_a_killed_leash_takes_the_program_along(tmp_path):
+    process = Process("engine", ["sleep", "60"], {}, tmp_path / "log")
+    os.kill(process.group, signal.SIGKILL)
     wait_gone(process.pid)
     process.stop()
 
 
-def test_a_parent_that_died_early_is_noticed(tmp_path):
-    code = (
-        "import os, neoserve.measure.engine.leash as l; os.environ[l.PARENT_VARIABLE] = '1'; "
-        "l.tie_to_parent(); print('alive')"
-    )
-    process = python(code, tmp_path)
-    process.wait_until(process.has_ended, 10, str)
-    assert "alive" not in process.log()
-    process.stop()
+def test_a_parent_that_died_early_is_noticed():
+    """Its signal was sent before anybody could have asked for it."""
+    order = json.dumps(leashed.Order(env={}, cpus=[], report=1))
+    env = os.environ | {leashed.PARENT_VARIABLE: "1", leashed.ORDER_VARIABLE: order}
+    done = subprocess.run(
+        [sys.executable, "-IS", leashed.__file__, "--", "sleep", "60"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, timeout=20, check=False,
+    )  # fmt: skip
+    wait_gone(int(done.stdout))
+    assert done.returncode == 128 + signal.SIGTERM
 
 
-def test_what_proc_says_of_us():
-    assert proc.affinity(os.getpid())
-    assert proc.allocator(os.getpid())
-    assert proc.affinity(2**30) == ()
-    assert proc.allocator(2**30) == ""
-
-
-@pytest.mark.parametrize(
-    ("maps", "allocator"),
-    [
-        ("7f 0 0 0 0 /usr/lib/libc.so.6\n7f 0 0 0 0 [heap]\n", "glibc"),
-        ("7f 0 0 0 0 /usr/lib/libtcmalloc_minimal.so.4\n7f 0 0 0 0 /lib/libc.so.6\n",
-         "libtcmalloc_minimal.so.4"),
-        ("7f 0 0 0 0 /lib/ld-musl-x86_64.so.1\n", "musl"),
-    ],
-)  # fmt: skip
-def test_allocators(tmp_path, maps, allocator):
-    (tmp_path / "proc/5").mkdir(parents=True)
-    (tmp_path / "proc/5/maps").write_text(maps)
-    assert proc.allocator(5, tmp_path) == allocator
-
-
-def test_threads_bound_apart_are_seen(tmp_path):
-    for thread, cpus in ((5, "0"), (6, "1"), (7, "1")):
-        (tmp_path / f"proc/5/task/{thread}").mkdir(parents=True)
-        (tmp_path / f"proc/5/task/{thread}/status").write_text(f"Cpus_allowed_list:\t{cpus}\n")
-    assert proc.affinity(5, tmp_path) == ("0", "1")
+def test_a_free_port_is_free():
+    with socket.create_server(("127.0.0.1", free_port())) as server:
+        assert proc.is_listening(server.getsockname()[1], [os.getpid()])
+        assert not proc.is_listening(server.getsockname()[1], [os.getppid()])

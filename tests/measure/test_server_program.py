@@ -1,24 +1,25 @@
-"""The embedded server's program and its leash, without an engine."""
+"""The embedded server's program, and the seam to servers, without an engine."""
 
 import asyncio
-import os
+import http.server
 import signal
 import sys
 import threading
 from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
 from aiohttp import web
 
-from neoserve.errors import EngineFailed
+from neoserve.errors import AskError, EngineFailed
 from neoserve.measure import load
-from neoserve.measure.engine import leash, llamacpp, llamacpp_server
-from neoserve.measure.engine.process import Process
+from neoserve.measure.engine import driver, llamacpp, llamacpp_server, running
+from neoserve.measure.engine.api import Api, base_url
+from neoserve.measure.engine.running import attach, start
 from neoserve.measure.load import Server
-from neoserve.measure.trial import run_trial
 from neoserve.schema.engine import EngineConfig
-from neoserve.schema.trial import EngineFacts
-from neoserve.schema.workload import Slo, Workload
+from neoserve.schema.trial import ProcessFacts
+from neoserve.schema.workload import Workload
 
 from .truth import Truth, serving
 
@@ -41,12 +42,24 @@ def params(*words):
 def test_flags_reach_the_engine():
     found = params("--host", "::1", "--port", "0", "--ctx-size", "512", "--parallel", "4",
                    "--threads", "3", "--threads-batch", "5", "--batch-size", "256",
-                   "--ubatch-size", "64", "--poll", "0", "--metrics")  # fmt: skip
+                   "--ubatch-size", "64", "--poll", "0", "--metrics", "--threads-http", "2",
+                   "--kv-unified", "--no-cache-prompt", "--no-cont-batching", "--no-slots",
+                   )  # fmt: skip
     assert (found.model.path, found.hostnames, found.port) == ("m.gguf", ["::1"], 0)
     assert (found.n_ctx, found.n_parallel, found.n_batch, found.n_ubatch) == (512, 4, 256, 64)
     assert (found.cpuparams.n_threads, found.cpuparams_batch.n_threads) == (3, 5)
     assert found.cpuparams.poll == found.cpuparams_batch.poll == 0
     assert found.endpoint_metrics is True
+    assert found.n_threads_http == 2
+    assert (found.kv_unified, found.cache_prompt) == (True, False)
+    assert (found.cont_batching, found.endpoint_slots) == (False, False)
+
+
+def test_without_flags_it_is_what_llama_server_does():
+    found = params()
+    assert (found.kv_unified, found.cache_prompt) == (False, True)
+    assert (found.cont_batching, found.endpoint_slots) == (True, True)
+    assert found.endpoint_metrics is False
 
 
 @pytest.mark.parametrize(("word", "wanted"), [("on", "ENABLED"), ("off", "DISABLED")])
@@ -66,13 +79,10 @@ def test_an_engine_that_does_not_start_ends_the_program(monkeypatch):
     def refuse(_):
         raise RuntimeError("no such model")
 
-    tied = []
-    monkeypatch.setattr(llamacpp_server, "tie_to_parent", lambda: tied.append(True))
     engine = SimpleNamespace(**vars(FAKE), Server=refuse)
     monkeypatch.setitem(sys.modules, "xllamacpp", engine)
     with pytest.raises(SystemExit, match=r"llama\.cpp: no such model"):
         llamacpp_server.main(["--model", "m.gguf"])
-    assert tied == [True]
 
 
 def test_where_it_listens_is_said_and_then_it_serves(monkeypatch, capsys):
@@ -81,114 +91,128 @@ def test_where_it_listens_is_said_and_then_it_serves(monkeypatch, capsys):
 
     server = SimpleNamespace(listening_address="http://127.0.0.1:1")
     engine = SimpleNamespace(**vars(FAKE), Server=lambda _: server)
-    monkeypatch.setattr(llamacpp_server, "tie_to_parent", lambda: None)
     monkeypatch.setattr(signal, "pause", interrupted)
     monkeypatch.setitem(sys.modules, "xllamacpp", engine)
     with pytest.raises(KeyboardInterrupt):
         llamacpp_server.main(["--model", "m.gguf"])
-    assert capsys.readouterr().out == "ready at http://127.0.0.1:1\n"
+    assert capsys.readouterr().out == "listening on http://127.0.0.1:1\n"
 
 
-# the leash
+# a server that answers
 
 
-@pytest.fixture
-def ended(monkeypatch):
-    """Calls that would end this process."""
-    calls = []
-    monkeypatch.setattr(os, "killpg", lambda *a: calls.append(("killpg", *a)))
-    monkeypatch.setattr(os, "_exit", lambda code: calls.append(("exit", code)))
-    return calls
+class Plain(http.server.BaseHTTPRequestHandler):
+    """A server with one model, a key, and no metrics."""
+
+    asked: ClassVar[list[tuple[str, str]]] = []
+
+    def do_GET(self):
+        self.asked.append((self.path, self.headers.get("Authorization", "")))
+        found = self.path == "/v1/models"
+        self.send_response(200 if found else 404)
+        self.end_headers()
+        self.wfile.write(b'{"data": [{"id": "a/b"}, {"id": "c"}]}' if found else b"")
+
+    def log_message(self, *_):
+        pass
 
 
-def test_the_end_of_stdin_ends_us(ended, monkeypatch):
-    answers = [b"x", b""]
-    monkeypatch.setattr(os, "read", lambda *_: answers.pop(0))
-    leash._follow_stdin()
-    assert answers == []
-    assert ("exit", 1) in ended
+@pytest.fixture(scope="module")
+def plain():
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Plain) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
 
 
-def test_a_leader_takes_its_group_along(ended, monkeypatch):
-    monkeypatch.setattr(os, "getpgrp", os.getpid)
-    leash._die()
-    assert ended[0] == ("killpg", os.getpid(), signal.SIGKILL)
+def test_a_server_that_was_there_already(plain):
+    found = attach(plain, api_key="k")
+    assert found.model == "a/b"
+    assert found.url == f"http://{plain}"
+    assert Plain.asked[-1] == ("/v1/models", "Bearer k")
+    assert found.metrics() == {}
+    assert (found.facts(), found.log(), found.end_reason(), found.pid) == (None, b"", "", 0)
+    assert not found.has_ended()
+    found.stop()
+    assert attach(plain, model="mine").model == "mine"
 
 
-def test_a_member_ends_alone(ended, monkeypatch):
-    monkeypatch.setattr(os, "getpgrp", lambda: 1)
-    leash._die()
-    assert ended == [("exit", 1)]
+def test_a_port_on_which_nobody_listens():
+    assert not Api("http://127.0.0.1:9").answers("/health")
+    assert Api("http://127.0.0.1:9").data("/props") is None
+    with pytest.raises(EngineFailed, match=r"http://127\.0\.0\.1:9 does not answer /v1/models"):
+        attach("127.0.0.1:9")
 
 
-@pytest.mark.parametrize(("parent", "dies"), [("0", False), ("1", True)])
-def test_a_parent_that_changed_is_noticed(ended, monkeypatch, parent, dies):
-    started, asked = [], []
-    monkeypatch.setenv(leash.PARENT_VARIABLE, parent)
-    monkeypatch.setattr(os, "getppid", lambda: 7)
-    monkeypatch.setattr(
-        leash.ctypes, "CDLL", lambda _: SimpleNamespace(prctl=lambda *a: asked.append(a))
-    )
-    monkeypatch.setattr(
-        threading, "Thread",
-        lambda **words: SimpleNamespace(start=lambda: started.append(words["target"])),
-    )  # fmt: skip
-    leash.tie_to_parent()
-    assert asked == [(1, signal.SIGKILL, 0, 0, 0)]
-    assert started == [leash._follow_stdin]
-    assert bool(ended) is dies
+@pytest.mark.parametrize(
+    ("text", "url"),
+    [
+        ("http://a:1", "http://a:1"), ("https://a/v1", "https://a"),
+        ("a:1/v1/", "http://a:1"), ("http://a/x/", "http://a/x"),
+    ],
+)  # fmt: skip
+def test_urls(text, url):
+    assert base_url(text) == url
 
 
-# what answers
+def test_a_port_that_a_stranger_took_is_not_the_engines(tmp_path, plain, monkeypatch):
+    """Its answers would be measured as ours."""
+    monkeypatch.setattr(running, "free_port", lambda: int(plain.rpartition(":")[2]))
+    monkeypatch.setattr(llamacpp.LlamaCppDriver, "health_route", "/v1/models")
+    config = EngineConfig(engine="llama.cpp", argv=("sh", "-c", "sleep 60"))
+    with pytest.raises(EngineFailed, match="was not ready within"):
+        start(config, tmp_path / "log", ready_timeout_s=0.3)
 
 
-def test_a_group_that_is_gone_takes_no_signal(tmp_path, monkeypatch):
-    process = Process("engine", ["/bin/true"], {}, tmp_path / "log")
-    process.wait_until(process.has_ended, 10, str)
-
-    def gone(*_):
-        raise ProcessLookupError
-
-    monkeypatch.setattr(os, "killpg", gone)
-    process.stop()
-    assert process.has_ended()
-
-
-class Fixed:
-    """An engine that is already there."""
-
-    def __init__(self, url, ended):
-        self.url, self._ended = url, ended
-        self.config = EngineConfig(
-            engine="llama.cpp",
-            argv=("x", "--threads", "2", "--parallel", "2", "--ctx-size", "512"),
-        )
-
-    def facts(self):
-        return EngineFacts(threads=2, num_parallel=2, context_tokens=256)
-
-    def has_ended(self):
-        return self._ended
+@pytest.mark.parametrize(
+    ("config", "told"),
+    [
+        (EngineConfig(engine="tgi"), "'tgi' cannot be started here; expected one of llama.cpp, "),
+        (EngineConfig(engine="llama.cpp", argv=("x", "--port=1")), "--port is chosen"),
+        (EngineConfig(engine="llama.cpp", argv=("x", "-m", "/no.gguf")), "/no.gguf is not there"),
+        (EngineConfig(engine="llama.cpp", argv=("x",), env={"LD_PRELOAD": "/a.so"}),
+         "LD_PRELOAD names /a.so"),
+    ],
+)  # fmt: skip
+def test_what_cannot_run_is_refused_before_it_starts(tmp_path, config, told):
+    with pytest.raises(AskError, match=told):
+        start(config, tmp_path / "log")
+    assert not (tmp_path / "log").exists()
 
 
-@pytest.mark.parametrize("ended", [False, True])
-def test_an_engine_that_ended_voids_its_trial(ended):
-    workload = Workload(arrival="poisson", rate_rps=40.0, prompt_tokens=8, output_tokens=2)
-    with serving(Truth(ttft_s=0.01)) as truth:
-        found = run_trial(Fixed(truth.url, ended), workload, 4, Slo())
-    assert ("the engine ended during the trial" in found.trial.reasons) is ended
-    assert len(found.rows) == found.trial.num_rows == 4
+# flags, allocators and CPUs of any engine
 
 
-def test_a_port_on_which_nobody_listens_does_not_answer():
-    assert llamacpp._answers("http://127.0.0.1:9/health") is False
+def test_flags_take_both_forms():
+    argv = ("x", "--a", "1", "--b=2=3", "--a", "4", "--c")
+    assert driver.flag_value(argv, "--a") == "4"
+    assert driver.flag_value(argv, "-b", "--b") == "2=3"
+    assert driver.flag_value(argv, "--c") == ""
+    assert driver.flag_value(argv, "--d") is None
 
 
-def test_an_engine_that_answers_nothing_is_named():
-    engine = llamacpp.LlamaCpp.__new__(llamacpp.LlamaCpp)
-    engine.url = "http://127.0.0.1:9"
-    with pytest.raises(EngineFailed, match=r"llama\.cpp does not answer /props"):
-        engine._get("/props")
+def process(allocator, **affinity):
+    return ProcessFacts(pid=7, name="worker", threads=1, affinity=affinity or {"0-1": 1},
+                        allocator=allocator)  # fmt: skip
+
+
+def test_another_allocator_than_the_one_asked_for_is_named():
+    env = {"LD_PRELOAD": "/lib/libgomp.so.1:/lib/libmimalloc.so.2"}
+    assert driver.allocator_mismatch(env, [process("libmimalloc.so.2.1")]) == []
+    assert driver.allocator_mismatch({}, [process("glibc")]) == []
+    assert driver.allocator_mismatch(env, [process("libtcmalloc_minimal.so.4")]) == [
+        "LD_PRELOAD asked for libmimalloc.so.2, but malloc of worker (7) is "
+        "libtcmalloc_minimal.so.4's"
+    ]
+
+
+def test_a_thread_outside_the_engines_cpus_is_named():
+    inside = process("glibc", **{"0-1": 3, "1": 1})
+    assert driver.affinity_mismatch("0-1", [inside]) == []
+    assert driver.affinity_mismatch("", [inside]) == []
+    assert driver.affinity_mismatch("0", [inside]) == [
+        "the engine was given CPUs 0, but worker (7) may run on 0-1"
+    ]
 
 
 # what the load client tells a server

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from ..schema.trial import HostPrint
 from ..units import MIB
+from .cores import physical_cores, show_cpus
 
 # Flags that inference kernels choose by.
 _ISA = (
@@ -46,9 +47,9 @@ def host_print(versions: dict[str, str] | None = None, root: Path = _ROOT) -> Ho
     return HostPrint(
         cpu_model=_cpu_model(cpuinfo),
         isa=isa(cpuinfo),
-        physical_cores=_physical_cores(cpus, root),
+        physical_cores=len(physical_cores(cpus, root)),
         logical_cpus=len(cpus),
-        cpuset=_ranges(cpus),
+        cpuset=show_cpus(cpus),
         quota_cores=quota_cores(root),
         memory_bytes=memory_bytes(root),
         numa_nodes=max(1, len(list((root / "sys/devices/system/node").glob("node[0-9]*")))),
@@ -127,13 +128,6 @@ def _cpu_model(cpuinfo: str) -> str:
     return platform.processor() or platform.machine()
 
 
-def _physical_cores(cpus: list[int], root: Path) -> int:
-    """Distinct cores behind these logical CPUs."""
-    topology = [root / f"sys/devices/system/cpu/cpu{cpu}/topology" for cpu in cpus]
-    cores = {_read(t / "core_cpus_list") or _read(t / "thread_siblings_list") for t in topology}
-    return len(cores) if "" not in cores else len(cpus)
-
-
 def _cgroup_folders(controller: str, root: Path) -> Iterator[Path]:
     """This process's cgroup and its ancestors: v2, then v1 of `controller`."""
     for line in _read(root / "proc/self/cgroup").splitlines():
@@ -163,17 +157,6 @@ def _memory_limits(root: Path) -> Iterator[int]:
         limit = _read(folder / "memory.max") or _read(folder / "memory.limit_in_bytes")
         if limit.isdigit():
             yield int(limit)
-
-
-def _ranges(cpus: list[int]) -> str:
-    """[0, 1, 2, 5] → "0-2,5"."""
-    parts: list[list[int]] = []
-    for cpu in cpus:
-        if parts and cpu == parts[-1][-1] + 1:
-            parts[-1].append(cpu)
-        else:
-            parts.append([cpu])
-    return ",".join(f"{p[0]}-{p[-1]}" if len(p) > 1 else str(p[0]) for p in parts)
 
 
 def _chosen(text: str) -> str:

@@ -1,31 +1,44 @@
-"""The embedded engine: llama.cpp's server from the xllamacpp wheel, in a process of its own."""
+"""llama.cpp's server: the embedded one from the xllamacpp wheel, or ``llama-server``."""
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import importlib.util
-import json
 import re
+import shutil
+import subprocess
 import sys
-import urllib.request
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
 
-from ...errors import AskError, EngineFailed
+from ...errors import AskError
 from ...schema.engine import EngineConfig
 from ...schema.trial import EngineFacts
-from . import proc
-from .process import Process
+from .driver import (
+    Driver,
+    Seen,
+    affinities,
+    allocators,
+    check_model,
+    flag_value,
+    has_flag,
+    last_words,
+)  # fmt: skip
 
 _PROGRAM = (sys.executable, "-m", "neoserve.measure.engine.llamacpp_server")
 _INSTALL = "pip install 'neoserve[demo]'"
-_READY = re.compile(r"^ready at (\S+)$", re.MULTILINE)
-_THREADS = re.compile(r"threadpool init, n_threads = (\d+)")
+_THREADS = re.compile(r"n_threads = (\d+)")
 _LOG_ERROR = re.compile(r"^[\d.]+ E \S+\s+(.*)$|^llama\.cpp: (.*)$|error: (.*)$", re.MULTILINE)
+_UNKNOWN_FLAG = re.compile(r"error: (unrecognized arguments: .*|argument .*)$", re.MULTILINE)
+_LOAD_BYTES_PER_S = 100e6  # a slow network disk; most are tens of times quicker
 
-# Without proxies: the engine is on this host.
-_open = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
+_STAGES = (
+    ("listening on", "the server listens"),
+    ("model loaded", "the model is loaded"),
+    ("n_slots =", "preparing slots"),
+    ("threadpool init", "warming up"),
+    ("loading model", "loading the model"),
+)
 
 
 def demo_model_path() -> Path:
@@ -47,10 +60,13 @@ def config(
     threads_batch: int | None = None,
     extra: tuple[str, ...] = (),
     env: dict[str, str] | None = None,
+    program: str = "",
 ) -> EngineConfig:
     """The exact process for these settings, less the port, which is chosen at start.
 
-    `context_tokens` is one request's; `extra` holds further flags as in `llamacpp_server`.
+    `context_tokens` is one request's; `extra` holds further flags as in `llamacpp_server`;
+    `program` is "" for the embedded server, or a ``llama-server`` by name or path.
+    Raises AskError where it is not installed.
     """
     flags = {
         "--model": model,
@@ -59,10 +75,12 @@ def config(
         "--threads": threads,
         "--threads-batch": threads if threads_batch is None else threads_batch,
     }
+    start = (_found(program),) if program else _PROGRAM
+    words = tuple(str(word) for pair in flags.items() for word in pair)
     return EngineConfig(
         engine="llama.cpp",
-        version=f"xllamacpp {installed_version()}",
-        argv=_PROGRAM + tuple(str(word) for pair in flags.items() for word in pair) + extra,
+        version=server_version(start[0]) if program else f"xllamacpp {installed_version()}",
+        argv=(*start, *words, "--metrics", *extra),
         env=env or {},
     )
 
@@ -75,111 +93,135 @@ def installed_version() -> str:
         raise AskError(f"the embedded engine (xllamacpp) is not installed: {_INSTALL}") from None
 
 
-class LlamaCpp:
-    """A running server, ready when made: ``with LlamaCpp(config, log_path) as engine:``."""
+@functools.cache
+def server_version(program: str) -> str:
+    """What ``llama-server --version`` says, "" where it says nothing."""
+    try:
+        answer = subprocess.run(
+            [program, "--version"], capture_output=True, text=True, timeout=30, check=False
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    match = re.search(r"version: (.*)", answer.stdout + answer.stderr)
+    return f"llama-server {match[1].strip()}" if match else ""
 
-    def __init__(
-        self, config: EngineConfig, log_path: Path, *, ready_timeout_s: float = 120.0
-    ) -> None:
-        """Start and wait. Raises EngineFailed with the engine's own reason."""
-        self.config = config
-        self.url = ""
-        self._process = Process(config.engine, (*config.argv, "--port", "0"), config.env, log_path)
-        try:
-            self._process.wait_until(self._is_ready, ready_timeout_s, log_reason)
-        except BaseException:
-            self.stop()
-            raise
 
-    def __enter__(self) -> Self:
-        return self
+def _found(program: str) -> str:
+    path = shutil.which(program)
+    if path is None:
+        raise AskError(
+            f"{program} is not on PATH; expected llama.cpp's llama-server, or leave it to the "
+            f"embedded one: {_INSTALL}"
+        )
+    return path
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
 
-    @property
-    def pid(self) -> int:
-        """Of the server."""
-        return self._process.pid
+class LlamaCppDriver(Driver):
+    """Read from llama.cpp's tools/server and from logs of xllamacpp 2026.10."""
 
-    def stop(self) -> None:
-        """End the server and all it started. May be called twice."""
-        self._process.stop()
+    name = "llama.cpp"
 
-    def has_ended(self) -> bool:
-        """Whether it ended by itself."""
-        return self._process.has_ended()
+    def check(self, config: EngineConfig) -> None:
+        """As `Driver.check`, and the model's file."""
+        super().check(config)
+        model = flag_value(config.argv, "--model", "-m")
+        if model:
+            check_model(model)
 
-    def log(self) -> bytes:
-        """The engine's log so far."""
-        return self._process.log_path.read_bytes()
+    def expected_s(self, config: EngineConfig) -> float:
+        """Reading the file, once from a cold disk."""
+        model = Path(flag_value(config.argv, "--model", "-m") or "")
+        return 5.0 + (model.stat().st_size / _LOAD_BYTES_PER_S if model.is_file() else 60.0)
 
-    def facts(self) -> EngineFacts:
-        """What really runs: from its log, its API and /proc. Raises EngineFailed."""
-        props = self._get("/props")
-        threads = [int(n) for n in _THREADS.findall(self._process.log())]
+    def stage(self, log: str) -> str:
+        """By the furthest line that tells."""
+        return next((told for line, told in _STAGES if line in log), "")
+
+    def reason(self, log: str) -> str:
+        """Its first error lines, or else its last lines."""
+        errors = _UNKNOWN_FLAG.findall(log) or [
+            "".join(groups).strip() for groups in _LOG_ERROR.findall(log)
+        ]
+        return "; ".join(list(dict.fromkeys(errors))[:3]) or last_words(log)
+
+    def facts(self, seen: Seen) -> EngineFacts:
+        """By ``/props`` and the log."""
+        props = seen.api.data("/props") or {}
+        threads = [int(n) for n in _THREADS.findall(seen.log)]
+        log = {
+            topic: match[1]
+            for topic, pattern in _TOPICS.items()
+            if (match := pattern.search(seen.log))
+        }
         return EngineFacts(
-            version=f"{self.config.version}, {props.get('build_info', '')}",
-            pid=self.pid,
+            version=f"{seen.config.version}, {props.get('build_info', '')}".strip(", "),
             threads=threads[-1] if threads else None,
             context_tokens=props.get("default_generation_settings", {}).get("n_ctx"),
             num_parallel=props.get("total_slots"),
-            affinity=proc.affinity(self.pid),
-            allocator=proc.allocator(self.pid),
+            affinity=affinities(seen.processes),
+            allocator=allocators(seen.processes),
+            dtype=props.get("model_ftype", ""),
+            kv_tokens=_kv_tokens(props, log.get("kv_unified") == "true"),
+            log=log,
         )
 
-    def _is_ready(self) -> bool:
-        if match := _READY.search(self._process.log()):
-            self.url = match[1]
-            return _answers(f"{self.url}/health")
-        return False
-
-    def _get(self, route: str) -> Any:
-        try:
-            with _open(self.url + route, timeout=10) as response:
-                return json.load(response)
-        except (OSError, ValueError) as error:
-            raise EngineFailed(f"llama.cpp does not answer {route}: {error}") from None
+    def mismatches(self, config: EngineConfig, facts: EngineFacts) -> tuple[str, ...]:
+        """Context, slots, threads and switches of the KV cache."""
+        return (*_numbers(config, facts), *_switches(config, facts),
+                *super().mismatches(config, facts))  # fmt: skip
 
 
-def mismatches(config: EngineConfig, facts: EngineFacts) -> tuple[str, ...]:
-    """Where what ran is not what was asked: each makes a trial void."""
-    asked = {flag: int(_flag(config, flag)) for flag in _CHECKED}
-    asked["--ctx-size"] //= asked["--parallel"]
-    return tuple(
-        f"{flag} asked for {asked[flag]}, but {actual} runs"
-        for flag, field in _CHECKED.items()
-        if (actual := getattr(facts, field)) != asked[flag]
-    )
-
+_TOPICS = {
+    "kv_unified": re.compile(r"kv_unified = '(\w+)'"),
+    "flash_attn": re.compile(r"flash_attn\s*=\s*(\w+)"),
+    "system_info": re.compile(r"system_info: (.*)"),
+}
 
 _CHECKED = {
-    "--ctx-size": "context_tokens",
-    "--parallel": "num_parallel",
-    "--threads": "threads",
+    ("--ctx-size", "-c"): "context_tokens",
+    ("--parallel", "-np"): "num_parallel",
+    ("--threads", "-t"): "threads",
 }  # what prompts are computed with, llama.cpp does not say
 
 
-def _flag(config: EngineConfig, flag: str) -> str:
-    return config.argv[config.argv.index(flag) + 1]
+def _numbers(config: EngineConfig, facts: EngineFacts) -> list[str]:
+    found = []
+    parallel = int(flag_value(config.argv, "--parallel", "-np") or 1)
+    for flags, field in _CHECKED.items():
+        text = flag_value(config.argv, *flags)
+        if text is None or not text.isdigit() or text == "0":  # 0: as the model says
+            continue
+        asked, actual = int(text), getattr(facts, field)
+        if field == "context_tokens" and not _is_unified(config):
+            asked //= parallel
+        if actual != asked:
+            found.append(f"{flags[0]} asked for {asked}, but {_shown(actual)} runs")
+    return found
 
 
-def log_reason(log: str) -> str:
-    """The engine's own words for its end: its first error lines, or else its last lines."""
-    errors = ["".join(groups).strip() for groups in _LOG_ERROR.findall(log)]
-    lines = [line.strip() for line in log.splitlines() if line.strip()]
-    chosen = list(dict.fromkeys(errors))[:3] or lines[-3:]
-    return "; ".join(chosen) or "it printed nothing"
+def _switches(config: EngineConfig, facts: EngineFacts) -> list[str]:
+    said = facts.log.get("kv_unified")
+    if said is None or not has_flag(config.argv, *_UNIFIED, *_NOT_UNIFIED):
+        return []
+    asked = _is_unified(config)
+    return [] if (said == "true") == asked else [f"--kv-unified {asked} was asked, but {said} runs"]
 
 
-def _answers(url: str) -> bool:
-    try:
-        with _open(url, timeout=2) as response:
-            return bool(response.status == 200)
-    except OSError:
-        return False
+_UNIFIED, _NOT_UNIFIED = ("--kv-unified", "-kvu"), ("--no-kv-unified", "-no-kvu")
+
+
+def _is_unified(config: EngineConfig) -> bool:
+    return has_flag(config.argv, *_UNIFIED)
+
+
+def _kv_tokens(props: dict[str, object], is_unified: bool) -> int | None:
+    """Of all slots; a unified cache is as long for each of them as it is for all."""
+    settings, slots = props.get("default_generation_settings"), props.get("total_slots")
+    context = settings.get("n_ctx") if isinstance(settings, dict) else None
+    if not isinstance(context, int) or not isinstance(slots, int):
+        return None
+    return context if is_unified else context * slots
+
+
+def _shown(value: object) -> str:
+    return "an unknown number" if value is None else str(value)

@@ -1,6 +1,7 @@
 """The embedded llama.cpp server as a program, run with ``python -m``.
 
-It takes flags of llama.cpp's own ``llama-server``, so one argument list serves both.
+It takes flags of llama.cpp's own ``llama-server``, so one argument list serves both. What ends
+it when NeoServe dies is `leashed`, which starts it.
 """
 
 from __future__ import annotations
@@ -11,12 +12,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from .leash import tie_to_parent
-
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Serve until killed; end with 1 when the engine does not start."""
-    tie_to_parent()
     flags = _parser().parse_args(argv)
     import xllamacpp
 
@@ -24,7 +22,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
         server = xllamacpp.Server(_params(xllamacpp, flags))
     except RuntimeError as error:  # the log above it says why
         sys.exit(f"llama.cpp: {error}")
-    print(f"ready at {server.listening_address}", flush=True)
+    print(f"listening on {server.listening_address}", flush=True)
     while True:
         signal.pause()
 
@@ -44,7 +42,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--cache-type-v", default="f16")
     parser.add_argument("--flash-attn", choices=("on", "off", "auto"), default="auto")
     parser.add_argument("--poll", type=int, default=50, help="0: workers sleep, 100: they spin")
+    parser.add_argument("--threads-http", type=int, default=-1)
     parser.add_argument("--metrics", action="store_true")
+    switch = argparse.BooleanOptionalAction
+    parser.add_argument("--cont-batching", action=switch, default=True)
+    parser.add_argument("--kv-unified", action=switch, default=False)
+    parser.add_argument("--cache-prompt", action=switch, default=True)
+    parser.add_argument("--slots", action=switch, default=True, help="the route /slots")
     return parser
 
 
@@ -63,7 +67,12 @@ def _params(xllamacpp: Any, flags: argparse.Namespace) -> Any:
     params.cache_type_k = _ggml_type(xllamacpp, flags.cache_type_k)
     params.cache_type_v = _ggml_type(xllamacpp, flags.cache_type_v)
     params.flash_attn_type = _flash_attn(xllamacpp, flags.flash_attn)
+    params.n_threads_http = flags.threads_http
     params.endpoint_metrics = flags.metrics
+    params.endpoint_slots = flags.slots
+    params.cont_batching = flags.cont_batching
+    params.kv_unified = flags.kv_unified
+    params.cache_prompt = flags.cache_prompt
     params.ui = False
     return params
 

@@ -2,47 +2,74 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import signal
+import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from ...errors import EngineFailed
-from .leash import PARENT_VARIABLE
+from . import leashed, proc
 
 # PR_SET_PDEATHSIG fires when the *thread* that forked ends, so one that never ends does it.
 _SPAWNER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="neoserve-spawn")
 
 _POLL_S = 0.05
+_LEASH_S = 10.0  # the leash's own grace, and time for a busy host
+
+
+def free_port() -> int:
+    """A TCP port of the loopback that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 class Process:
-    """One running program, leader of its own session, logging to a file."""
+    """One running program on a leash (see `leashed`), logging to a file."""
 
-    def __init__(self, name: str, argv: Sequence[str], env: dict[str, str], log_path: Path) -> None:
-        """Start it. Raises EngineFailed when it cannot be started."""
+    def __init__(
+        self,
+        name: str,
+        argv: Sequence[str],
+        env: dict[str, str],
+        log_path: Path,
+        cpus: Sequence[int] = (),
+    ) -> None:
+        """Start it, on these CPUs if any. Raises EngineFailed when it cannot be started."""
         self.log_path = log_path
         self._name = name
-        self._popen = _SPAWNER.submit(_spawn, argv, env, log_path).result()
+        self._popen, answer = _SPAWNER.submit(_spawn, argv, env, log_path, cpus).result()
+        if not answer.isdigit():
+            self.stop()
+            raise EngineFailed(f"{name} cannot be started: {answer or 'its launcher ended'}")
+        self.pid = int(answer)
 
     @property
-    def pid(self) -> int:
-        """Its process id, which is its group's, too."""
+    def group(self) -> int:
+        """Process id of its leash, which is the group's, too."""
         return self._popen.pid
+
+    def pids(self) -> tuple[int, ...]:
+        """Of the program and all that it started."""
+        return proc.descendants(self.group)
 
     def log(self) -> str:
         """What it has printed."""
         return self.log_path.read_text(errors="replace")
 
     def has_ended(self) -> bool:
-        """Whether it has ended. It is left unreaped, so that its id stays ours."""
+        """Whether it has ended, with all it started. The leash is left unreaped: its id is ours."""
         if self._popen.returncode is not None:
             return True
         flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
-        return os.waitid(os.P_PID, self.pid, flags) is not None
+        return os.waitid(os.P_PID, self.group, flags) is not None
 
     def wait_until(
         self, is_ready: Callable[[], bool], timeout_s: float, reason: Callable[[str], str]
@@ -57,40 +84,53 @@ class Process:
             time.sleep(_POLL_S)
 
     def stop(self, grace_s: float = 5.0) -> None:
-        """End the whole group: SIGTERM, then SIGKILL for what is left. May be called twice."""
+        """End it and all it started: SIGTERM, then SIGKILL for what is left; may be repeated."""
         if self._popen.returncode is not None:
             return
-        self._signal(signal.SIGTERM)
-        deadline_s = time.monotonic() + grace_s
-        while not self.has_ended() and time.monotonic() < deadline_s:
-            time.sleep(_POLL_S)
-        self._signal(signal.SIGKILL)
-        self._popen.wait()
+        with contextlib.suppress(ProcessLookupError):
+            self._popen.send_signal(signal.SIGTERM)
+        self._wait(grace_s)
         if self._popen.stdin is not None:
             self._popen.stdin.close()
-
-    def _signal(self, number: signal.Signals) -> None:
+        self._wait(_LEASH_S)
         # The leader is not reaped yet, so nobody else can have this group id.
-        try:
-            os.killpg(self.pid, number)
-        except (ProcessLookupError, PermissionError):
-            return
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.group, signal.SIGKILL)
+        self._popen.wait()
+
+    def _wait(self, timeout_s: float) -> None:
+        deadline_s = time.monotonic() + timeout_s
+        while not self.has_ended() and time.monotonic() < deadline_s:
+            time.sleep(_POLL_S)
 
     def _failure(self, what: str, reason: Callable[[str], str]) -> EngineFailed:
         return EngineFailed(f"{self._name} {what}: {reason(self.log())} (log: {self.log_path})")
 
 
-def _spawn(argv: Sequence[str], env: dict[str, str], log_path: Path) -> subprocess.Popen[bytes]:
+def _spawn(
+    argv: Sequence[str], env: dict[str, str], log_path: Path, cpus: Sequence[int]
+) -> tuple[subprocess.Popen[bytes], str]:
+    """The leash, and the program's process id or why there is none."""
+    reading, report = os.pipe()
+    order = leashed.Order(env=env, cpus=list(cpus), report=report)
+    ours = {leashed.PARENT_VARIABLE: str(os.getpid()), leashed.ORDER_VARIABLE: json.dumps(order)}
     try:
         log_path.parent.mkdir(parents=True, exist_ok=True)
         with log_path.open("wb") as log:
-            return subprocess.Popen(
-                list(argv),
+            popen = subprocess.Popen(
+                # By path and isolated: neither our modules nor the user's are to be found.
+                [sys.executable, "-I", "-S", leashed.__file__, "--", *argv],
                 stdin=subprocess.PIPE,  # the leash: it ends with us
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=os.environ | env | {PARENT_VARIABLE: str(os.getpid())},
+                env=os.environ | ours,
                 start_new_session=True,
+                pass_fds=(report,),
             )
     except OSError as error:
+        os.close(reading)
         raise EngineFailed(f"{argv[0]} cannot be started: {error}") from None
+    finally:
+        os.close(report)
+    with open(reading, "rb") as answer:
+        return popen, answer.read().decode(errors="replace")
