@@ -6,34 +6,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from neoserve.errors import AskError, Error, EvidenceBroken
 from neoserve.evidence import ledger
 from neoserve.evidence.run import Run
 from neoserve.evidence.verify import verify_run
-from neoserve.schema.engine import EngineConfig
-from neoserve.schema.trial import HostPrint, Quantile, Summary, Trial
-from neoserve.schema.workload import Slo, Workload
+from neoserve.schema.trial import Trial
 
-ROWS = b'{"due_s":0.5}\n'
-HOST = HostPrint(
-    cpu_model="X", isa=(), physical_cores=1, logical_cpus=1, cpuset="0", quota_cores=None,
-    memory_bytes=1, numa_nodes=1, kernel="", governor="", smt="", thp="", load_average_1min=0.0,
-    clock_hz=0.0, versions={},
-)  # fmt: skip
-
-
-def trial(rows=ROWS):
-    none = Quantile(value=None, low=None, high=None)
-    summary = Summary(num=1, num_failed=0, mean=0.5, p50=none, p95=none, p99=none)
-    return Trial(
-        workload=Workload(), slo=Slo.parse_text("ttft:p95<1s"), engine=EngineConfig(engine="x"),
-        facts=None, host=HOST, rows_sha256="sha256:" + ledger.digest(rows), num_rows=1, num_ok=1,
-        failures={}, ttft_s=summary, tpot_s=summary, e2e_s=summary, steady_from_s=0.0,
-        steady_until_s=1.0, output_tokens_per_s=1.0, offered_rps=1.0, served_rps=1.0,
-        client_late_max_s=0.0, client_late_p99_s=0.0, load_limited=True, verdict="PASS",
-        reasons=("ok",),
-    )  # fmt: skip
+from .sample import HOST, ROWS, SCHEDULE, trial
 
 
 @pytest.fixture
@@ -41,13 +23,15 @@ def run(tmp_path):
     made = Run.create(
         tmp_path / "run", "demo", seed=7, versions={"neoserve": "0.1.0"}, host=HOST, argv=("demo",)
     )
-    made.record_trial(trial(), ROWS, config="baseline", log=b"engine log")
+    made.record_trial(
+        trial(), rows=ROWS, schedule=SCHEDULE, config="baseline", log=b"engine log"
+    )
     return made
 
 
 def test_a_run_holds_together(run):
     seen = verify_run(run.path)
-    assert (seen.num_entries, seen.num_blobs) == (2, 3)
+    assert (seen.num_entries, seen.num_blobs, seen.num_trials) == (2, 4, 1)
     assert seen.head == run.head()
     assert verify_run(run.path, seen.head) == seen
     assert repr(run) == f"Run({str(run.path)!r})"
@@ -77,18 +61,20 @@ def test_blobs_are_kept_once_and_named_by_their_bytes(run):
 
 def test_rows_that_are_not_the_trials_are_refused(run):
     with pytest.raises(AskError, match="the rows have digest"):
-        run.record_trial(trial(b"other"), ROWS)
+        run.record_trial(trial(b"other"), rows=ROWS, schedule=SCHEDULE)
+    with pytest.raises(AskError, match="the schedule has digest"):
+        run.record_trial(trial(), rows=ROWS, schedule=b"other")
     assert verify_run(run.path).num_entries == 2
 
 
 def test_a_trial_without_a_log(run):
-    assert "log" not in run.record_trial(trial(), ROWS).body
+    assert "log" not in run.record_trial(trial(), rows=ROWS, schedule=SCHEDULE).body
 
 
 def test_a_run_is_opened_to_add_to(run):
     again = Run.open(run.path)
     again.record("note", {"digests": [run.put_blob(b"1"), "sha256:short"], "n": 1})
-    assert verify_run(run.path).num_blobs == 4
+    assert verify_run(run.path).num_blobs == 5
     with pytest.raises(AskError, match="no run folder"):
         Run.open(run.path / "blobs")
     with pytest.raises(AskError, match="is not empty"):
@@ -108,6 +94,20 @@ def test_every_blob_is_checked(run, change):
             verify_run(run.path)
         blob.write_bytes(kept)
     verify_run(run.path)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(data=st.data())
+def test_any_byte_of_any_blob_counts(run, data):
+    blob = data.draw(st.sampled_from(sorted((run.path / "blobs").iterdir())))
+    kept = blob.read_bytes()
+    at = data.draw(st.integers(0, len(kept) - 1))
+    bit = 1 << data.draw(st.integers(0, 7))
+    flipped = kept[:at] + bytes([kept[at] ^ bit]) + kept[at + 1 :]
+    blob.write_bytes(data.draw(st.sampled_from([flipped, kept[:at], kept + kept[:1]])))
+    with pytest.raises(EvidenceBroken, match=f"{blob.name}, named by line"):
+        verify_run(run.path)
+    blob.write_bytes(kept)
 
 
 def test_the_manifest_is_bound(run):
@@ -132,7 +132,7 @@ def test_a_full_disk_leaves_no_half_file(run, monkeypatch):
         run.put_blob(b"does not fit")
     monkeypatch.undo()
     assert verify_run(run.path).num_entries == 2
-    assert len(list((run.path / "blobs").iterdir())) == 3
+    assert len(list((run.path / "blobs").iterdir())) == 4
 
 
 def test_a_folder_that_cannot_be_written(run, tmp_path):
@@ -142,24 +142,6 @@ def test_a_folder_that_cannot_be_written(run, tmp_path):
     shutil.rmtree(run.path / "blobs")
     with pytest.raises(Error, match="was not written"):
         run.put_blob(b"x")
-
-
-def test_a_really_full_disk(tmp_path):
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)]
-    if subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip("a tmpfs cannot be mounted here")
-    try:
-        run = Run.create(disk / "run", "c", seed=0, versions={})
-        with pytest.raises(Error, match="No space left on device"):
-            fill(run)
-        kept = verify_run(run.path).num_entries
-        with pytest.raises(Error, match="No space left on device"):
-            run.put_blob(bytes(1 << 17))
-        assert verify_run(run.path).num_entries == kept > 1
-    finally:
-        subprocess.run(["umount", str(disk)], check=True)
 
 
 def test_killed_at_any_moment_it_holds_together(tmp_path):
@@ -183,9 +165,28 @@ while True:
     assert verify_run(run.path).num_entries > 3
 
 
-def fill(run: Run) -> None:
-    for i in range(100):
-        run.record("note", {"text": "x" * 5000, "i": i})
+def test_a_blob_reads_back_only_whole(run):
+    assert run.blob(trial().rows) == ROWS
+    (run.path / "blobs" / trial().rows[7:]).write_bytes(b"{}")
+    with pytest.raises(EvidenceBroken, match="its bytes have digest"):
+        run.blob(trial().rows)
+
+
+def test_every_figure_is_computed_again_from_the_kept_bytes(run):
+    seen = []
+    verified = verify_run(run.path, recompute=lambda *kept: seen.append(kept) or ())
+    assert seen == [(trial(), ROWS, SCHEDULE)]
+    assert (verified.num_trials, verified.num_recomputed) == (1, 1)
+    assert verify_run(run.path).num_recomputed == 0
+    with pytest.raises(EvidenceBroken, match=r"line 2 \(trial\) of the ledger in .*: p95 is 1"):
+        verify_run(run.path, recompute=lambda *_: iter(["p95 is 1, not 2"]))
+
+
+def test_a_trial_entry_without_a_trial(run):
+    run.record("trial", {})
+    verify_run(run.path)
+    with pytest.raises(EvidenceBroken, match=r"line 3 \(trial\) of the ledger: trial: Expected"):
+        verify_run(run.path, recompute=lambda *_: ())
 
 
 def ledger_size(tmp_path: Path) -> int:

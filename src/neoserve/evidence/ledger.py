@@ -1,4 +1,4 @@
-"""The hash-chained ledger: one canonical JSON line per entry.
+"""The hash-chained ledger: one line of canonical JSON (RFC 8785) per entry.
 
 It hashes bytes, not JSON: `prev` is the SHA-256 of the previous line with its newline, so
 ``head -n 1 ledger.jsonl | sha256sum`` gives the `prev` of line 2. The last line is protected
@@ -12,28 +12,41 @@ import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
+import rfc8785
 
 from ..errors import AskError, Error, EvidenceBroken
 from ..schema.evidence import LedgerEntry
 
 GENESIS = "0" * 64
+_VERSION = 2  # of an entry
 _BLOCK_BYTES = 65536
 
 
+class Link(NamedTuple):
+    """An entry and what stands for it and all before it."""
+
+    entry: LedgerEntry
+    digest: str  # of its line
+
+
 def canonical(data: Any) -> bytes:
-    """JSON with sorted keys, no spaces, ASCII only. Raises AskError for NaN or foreign types."""
+    """JSON as RFC 8785 has it: keys in UTF-16 order, numbers as ECMAScript writes doubles.
+
+    Raises AskError for what does not survive that: NaN, integers beyond 2^53, foreign types.
+    """
     try:
-        text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    except (ValueError, TypeError) as error:
-        raise AskError(f"not plain, finite JSON data: {error}") from None
-    return text.encode("ascii")
+        return rfc8785.dumps(data)
+    except RecursionError:
+        raise AskError("data is nested too deeply to be written as JSON") from None
+    except ValueError as error:
+        raise AskError(f"data cannot be written as canonical JSON: {error}") from None
 
 
 def line_of(entry: LedgerEntry) -> bytes:
@@ -53,6 +66,7 @@ def append(path: Path, kind: str, body: dict[str, Any]) -> LedgerEntry:
         last = _last_line(fd)
         previous = _parse(last, path, "last line") if last else None
         entry = LedgerEntry(
+            v=_VERSION,
             seq=previous.seq + 1 if previous else 0,
             prev=digest(last) if last else GENESIS,
             kind=kind,
@@ -68,27 +82,45 @@ def append(path: Path, kind: str, body: dict[str, Any]) -> LedgerEntry:
 
 def entries(path: Path) -> list[LedgerEntry]:
     """All entries of a ledger whose chain holds. Raises EvidenceBroken."""
-    return [entry for entry, _ in _checked(path)]
+    return [link.entry for link in links(path)]
 
 
 def verify(path: Path, head: str | None = None) -> str:
-    """Check every line and return the ledger's head.
+    """Check every line and return the ledger's head. Raises EvidenceBroken naming the line."""
+    chain = links(path)
+    check_head(path, chain, head)
+    return chain[-1].digest
 
-    `head` is one that was published: the line it stands for has to be there, and may have
-    successors. Raises EvidenceBroken naming the line.
-    """
-    digests = [line_digest for _, line_digest in _checked(path)]
-    if head is not None and head not in digests:
+
+def check_head(path: Path, chain: Sequence[Link], head: str | None) -> None:
+    """`head` is one that was published: its line has to be there, and may have successors."""
+    if head is not None and all(link.digest != head for link in chain):
         raise EvidenceBroken(
-            f"{path}, line {len(digests)}: no line has the published head {head}; "
-            f"the ledger ends in {digests[-1]}"
+            f"{path}, line {len(chain)}: no line has the published head {head}; "
+            f"the ledger ends in {chain[-1].digest}"
         )
-    return digests[-1]
 
 
-def _checked(path: Path) -> Iterator[tuple[LedgerEntry, str]]:
+def head(path: Path) -> str:
+    """The digest of the last line; it stands for all before it. Checks that line alone."""
+    with _opened(path) as fd:
+        last = _last_line(fd)
+    if not last:
+        raise _empty(path)
+    _parse(last, path, "last line")
+    return digest(last)
+
+
+def repair(path: Path) -> str:
+    """Complete or cut off a line that a crash tore, and say what was done; "" if nothing was."""
+    with _locked(path) as fd:
+        return _mend(path, fd)
+
+
+def links(path: Path) -> list[Link]:
+    """Every entry with its line's digest, in one pass. Raises EvidenceBroken naming the line."""
     prev = GENESIS
-    number = 0
+    chain = []
     for number, line in enumerate(_lines(path), start=1):
         entry = _parse(line, path, f"line {number}")
         if entry.prev != prev:
@@ -98,29 +130,49 @@ def _checked(path: Path) -> Iterator[tuple[LedgerEntry, str]]:
         if entry.seq != number - 1:
             raise EvidenceBroken(f"{path}, line {number}: seq is {entry.seq}, not {number - 1}")
         prev = digest(line)
-        yield entry, prev
-    if number == 0:
-        raise EvidenceBroken(f"{path}, line 1: the ledger holds no entry")
+        chain.append(Link(entry, prev))
+    if not chain:
+        raise _empty(path)
+    return chain
+
+
+def _empty(path: Path) -> EvidenceBroken:
+    return EvidenceBroken(f"{path}, line 1: the ledger holds no entry")
 
 
 def _lines(path: Path) -> list[bytes]:
-    try:
-        with path.open("rb") as file:
-            return file.readlines()
-    except OSError as error:
-        raise EvidenceBroken(f"{path}: the ledger cannot be read: {error.strerror}") from None
+    with _opened(path) as fd, os.fdopen(os.dup(fd), "rb") as file:
+        return file.readlines()
 
 
 def _parse(line: bytes, path: Path, where: str) -> LedgerEntry:
     if not line.endswith(b"\n"):
-        raise EvidenceBroken(f"{path}, {where}: torn, it has no newline")
+        raise EvidenceBroken(
+            f"{path}, {where}: torn, it has no newline: a crash while it was written; those "
+            "before it are kept: run `neoserve verify --repair` on the run folder"
+        )
     try:
-        entry = LedgerEntry.parse_json(line, "entry")
+        data = json.loads(line, parse_int=_number)
+        entry = LedgerEntry.parse(data, "entry")
+        is_canonical = canonical(data) + b"\n" == line
     except (AskError, RecursionError) as error:
         raise EvidenceBroken(f"{path}, {where}: {error}") from None
-    if line_of(entry) != line:
-        raise EvidenceBroken(f"{path}, {where}: not in canonical form")
+    except ValueError as error:
+        raise EvidenceBroken(f"{path}, {where}: no JSON: {error}") from None
+    if entry.v != _VERSION:
+        raise EvidenceBroken(
+            f"{path}, {where}: an entry of version {entry.v}; this NeoServe checks version "
+            f"{_VERSION} alone: use the one that wrote it"
+        )
+    if not is_canonical:
+        raise EvidenceBroken(f"{path}, {where}: not in canonical form (RFC 8785)")
     return entry
+
+
+def _number(text: str) -> int | float:
+    """RFC 8785 knows doubles alone and writes even 1e17 without exponent."""
+    number = float(text)
+    return int(number) if abs(number) < 2**53 else number
 
 
 @contextmanager
@@ -136,6 +188,20 @@ def _locked(path: Path) -> Iterator[int]:
         os.close(fd)
 
 
+@contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    """To read, while nobody writes."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH)
+            yield fd
+        finally:
+            os.close(fd)
+    except OSError as error:
+        raise EvidenceBroken(f"{path}: the ledger cannot be read: {error.strerror}") from None
+
+
 def _last_line(fd: int) -> bytes:
     """The last line, or b"" of an empty file. The file ends in a newline."""
     size = os.fstat(fd).st_size
@@ -149,15 +215,17 @@ def _last_line(fd: int) -> bytes:
     return b""
 
 
-def _mend(path: Path, fd: int) -> None:
-    """Complete or cut off a last line that a crash tore."""
+def _mend(path: Path, fd: int) -> str:
+    """Complete or cut off a last line that a crash tore; nobody was told that it was written."""
     tail = _last_line(fd)
     if not tail or tail.endswith(b"\n"):
-        return
+        return ""
     if _is_whole(tail, path):
         _write(path, fd, b"\n")
-    else:
-        os.ftruncate(fd, os.fstat(fd).st_size - len(tail))
+        return "the last line had lost its newline, which was added"
+    os.ftruncate(fd, os.fstat(fd).st_size - len(tail))
+    os.fsync(fd)
+    return f"{len(tail)} bytes of a line that a crash tore were cut off"
 
 
 def _is_whole(tail: bytes, path: Path) -> bool:

@@ -8,11 +8,14 @@ from .base import Document
 from .trial import HostPrint
 
 
-# Version history: 1, first.
+# Version history: 1, first, as Python writes JSON; 2, RFC 8785.
 class LedgerEntry(Document, frozen=True, kw_only=True):
-    """One line of a ledger. `prev` is the SHA-256 of the previous line's bytes."""
+    """One line of a ledger. `prev` is the SHA-256 of the previous line's bytes.
 
-    v: int = 1
+    A string ``sha256:`` + 64 hex digits anywhere in `body` names a blob of the run folder.
+    """
+
+    v: int = 2
     seq: int  # from 0
     prev: str  # 64 hex digits; zeros for line 0
     kind: str
@@ -40,3 +43,6 @@ class Verified(Document, frozen=True, kw_only=True):
     head: str  # SHA-256 of the ledger's last line
     num_entries: int
     num_blobs: int  # digests mentioned, each found and equal
+    num_trials: int
+    num_recomputed: int  # trials whose every figure was computed again from the raw rows
+    num_unfinished: int  # loads that a crash ended; their rows wait in spool/

@@ -1,0 +1,1 @@
+"""Result files of other tools, each figure with the definition that its tool gives it."""
