@@ -12,7 +12,20 @@ from msgspec import Struct
 
 from .. import __version__
 from ..errors import EXIT_MET, EXIT_NOT_MET, AskError, Error
-from .options import CATALOG, ENGINE, JSON, MANY, MONEY, OFFLINE, ONE, WORKLOAD, Option, add_options
+from .options import (
+    BENCH,
+    CATALOG,
+    ENGINE,
+    JSON,
+    MANY,
+    MONEY,
+    OFFLINE,
+    ONE,
+    SELFTEST,
+    WORKLOAD,
+    Option,
+    add_options,
+)
 
 HARDWARE_HELP = (
     "catalog id, cloud instance, local or a YAML file, e.g. H100-SXM, c8g.4xlarge, 8xL40S"
@@ -32,6 +45,7 @@ class Command(Struct, frozen=True):
     options: tuple[Option, ...] = ()
     arguments: tuple[tuple[str, dict[str, Any]], ...] = ()
     example: str = ""
+    rest: str = ""  # attribute that takes the words after ``--``
 
 
 class Parser(argparse.ArgumentParser):
@@ -114,21 +128,70 @@ def _accuracy(args: argparse.Namespace) -> int:
     return EXIT_MET
 
 
-def _verify(args: argparse.Namespace) -> int:
-    from pathlib import Path
+def _bench(args: argparse.Namespace) -> int:
+    from .bench import bench, exit_code
+    from .bench_ask import bench_ask
+    from .bench_tables import show_bench
 
-    from ..evidence.verify import verify_run
-
-    if not Path(args.run).is_dir():
-        raise AskError(f"{args.run} is no folder; expected a run folder with a ledger.jsonl")
-    found = verify_run(Path(args.run), head=args.head or None)
+    found = bench(bench_ask(args), note)
     if args.json:
         show_json(found.to_json())
     else:
-        say(
-            f"{args.run} holds together: {found.num_entries} ledger entries, "
-            f"{found.num_blobs} artifacts, each with its digest; head {found.head}"
-        )
+        say(show_bench(found))
+    return exit_code(found)
+
+
+def _selftest(args: argparse.Namespace) -> int:
+    import tempfile
+    from pathlib import Path
+
+    from ..measure.selftest import Truth, selftest
+    from .bench_tables import show_selftest
+
+    truth = Truth(args.streams, args.ttft, args.itl, args.osl)
+    note(f"loading a server of known latencies with {args.streams} streams ...")
+    with tempfile.TemporaryDirectory(prefix="neoserve-") as folder:
+        found = selftest(Path(folder) / "truth.log", truth, duration_s=args.duration,
+                         workers=args.workers, limit_s=args.limit)  # fmt: skip
+    if args.json:
+        show_json(found.to_json())
+    else:
+        say(show_selftest(found))
+    return EXIT_MET if found.is_trusted else EXIT_NOT_MET
+
+
+def _verify(args: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from .verify import show_verified, verify
+
+    found = verify(Path(args.run), args.head, args.repair, note)
+    if args.json:
+        show_json(found.to_json())
+    else:
+        say(show_verified(args.run, found))
+    return EXIT_MET
+
+
+def _import(args: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from .exchange import import_results, show_imported
+
+    found = import_results(Path(args.file), args.out)
+    if args.json:
+        show_json(found.to_json())
+    else:
+        say(show_imported(found))
+    return EXIT_MET
+
+
+def _export(args: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from .exchange import export_trial
+
+    say(export_trial(Path(args.run), args.to, args.trial))
     return EXIT_MET
 
 
@@ -171,10 +234,42 @@ COMMANDS: tuple[Command, ...] = (
         "neoserve accuracy oracle --truth kv_oracle.jsonl",
     ),
     Command(
-        "verify", "check a run's ledger chain and the digests of its artifacts", _verify, (JSON,),
+        "bench", "load a running or started server; certified verdict on an SLO", _bench,
+        (*BENCH, JSON),
+        (("target", {"nargs": "?", "default": "", "metavar": "URL|MODEL",
+                     "help": "a server that runs, or the model of --engine"}),),
+        "neoserve bench http://localhost:8000 --request-rate 4 --isl 1000 --osl 300 "
+        "--slo 'ttft:p95<3s; tpot:p95<200ms'\n"
+        "  neoserve bench --engine vllm Qwen/Qwen3-8B --max-concurrency 16 -- --enforce-eager",
+        rest="engine_args",
+    ),
+    Command(
+        "selftest", "is this host's load client truthful at a planned load?", _selftest,
+        (*SELFTEST, JSON), (), "neoserve selftest --streams 100 --itl 10ms",
+    ),
+    Command(
+        "verify", "check a run's ledger chain, its artifacts and the arithmetic of each trial",
+        _verify, (JSON,),
         (("run", {"help": "a run folder"}),
-         ("--head", {"default": "", "metavar": "SHA256", "help": "the ledger's published head"})),
+         ("--head", {"default": "", "metavar": "SHA256", "help": "the ledger's published head"}),
+         ("--repair", {"action": "store_true",
+                       "help": "after a crash: cut a torn last line, judge rows left behind"})),
         "neoserve verify runs/demo",
+    ),
+    Command(
+        "import", "read results of vllm bench serve, GuideLLM, AIPerf, inference-perf, genai-bench",
+        _import, (JSON,),
+        (("file", {"help": "a result file of one of them"}),
+         ("--out", {"default": "", "metavar": "DIR", "help": "keep it in this new run folder"})),
+        "neoserve import benchmarks.json",
+    ),
+    Command(
+        "export", "a trial in another tool's format", _export, (),
+        (("run", {"help": "a run folder"}),
+         ("--to", {"choices": ("vllm", "br"), "required": True,
+                   "help": "vllm bench serve's JSON, or llm-d's benchmark report 0.2.1 (YAML)"}),
+         ("--trial", {"type": int, "default": -1, "help": "its number from 1 (the last)"})),
+        "neoserve export runs/bench --to vllm",
     ),
     Command(
         "demo", "the whole way on the embedded engine: predict, measure, record", _demo, (JSON,),
@@ -244,7 +339,14 @@ def _dispatch(words: list[str]) -> int:
         near = get_close_matches(words[0], [c.name for c in COMMANDS], n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
         raise AskError(f"unknown command {words[0]!r}{hint} `neoserve --help` lists them")
-    return command.run(parser_of(command).parse_args(words[1:]))
+    words, rest = words[1:], []
+    if command.rest and "--" in words:
+        cut = words.index("--")
+        words, rest = words[:cut], words[cut + 1 :]
+    args = parser_of(command).parse_args(words)
+    if command.rest:
+        setattr(args, command.rest, tuple(rest))
+    return command.run(args)
 
 
 def one_line(error: Error) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from ..errors import AskError
-from ..units import parse_bytes, parse_share, parse_tokens
+from ..units import parse_bytes, parse_duration_s, parse_share, parse_tokens
 
 
 class Option(Struct, frozen=True):
@@ -24,6 +24,7 @@ class Option(Struct, frozen=True):
     switch: bool = False
     both: bool = False  # --x and --no-x
     many: bool = False  # comma-separated list
+    again: bool = False  # may be given several times
     dest: str = ""
 
     @property
@@ -53,6 +54,7 @@ def add_options(parser: argparse.ArgumentParser, options: Iterable[Option]) -> N
         elif option.switch:
             words["action"] = "store_true"
         else:
+            words["action"] = "append" if option.again else "store"
             words["type"] = reader_of(option)
             if option.choices:
                 words["choices"] = option.choices
@@ -214,4 +216,100 @@ MANY = (
     Option(("--keep",), "candidates listed in the document (50)", whole, "N", 50),
     Option(("--plot",), "write the Pareto set, cost against latency, as SVG or PNG", metavar="FILE",
            default=""),
+)  # fmt: skip
+
+_RATES = (
+    Option(("--request-rate", "--rate"), "open load: requests per second", real, "RPS",
+           dest="rate"),
+    Option(("--max-concurrency", "--concurrency"), "closed load: requests kept in flight", whole,
+           "N", dest="concurrency"),
+    Option(("--arrival",), "law of an open load's arrivals (poisson)",
+           choices=("poisson", "constant", "gamma", "mmpp", "ramp")),
+    Option(("--burstiness",), "gamma arrivals: 1 is Poisson, below 1 burstier, as vllm bench serve",
+           real, "B"),
+    Option(("--burst-ratio",), "mmpp: rate in a burst over the mean rate (4)", real, "X", 4.0),
+    Option(("--burst-share",), "mmpp: share of the time spent in bursts (0.1)", parse_share,
+           "SHARE", 0.1),
+    Option(("--burst-length",), "mmpp: mean length of a burst (10s)", parse_duration_s, "TIME",
+           10.0),
+    Option(("--ramp-up-start-rps",), "ramp: the rate at the start; the mean is --request-rate",
+           real, "RPS"),
+    Option(("--trace",), "replay arrivals and lengths of an Azure, BurstGPT or Mooncake trace; "
+           "with --arrival, its lengths alone", metavar="FILE", default=""),
+)  # fmt: skip
+
+_SIZES = (
+    Option(("--num-prompts", "--num-requests"), "measured requests (400, or what --duration says)",
+           whole, "N", dest="num_prompts"),
+    Option(("--duration",), "of an open load, instead of --num-prompts, e.g. 60s",
+           parse_duration_s, "TIME"),
+    Option(("--num-warmups",), "requests sent before the measured ones (a tenth, 5 to 50)", whole,
+           "N"),
+    Option(("--isl", "--prompt-tokens", "--input-len"), "prompt tokens of a request (512)", whole,
+           "N", 512, dest="isl"),
+    Option(("--osl", "--output-tokens", "--output-len"), "output tokens of a request (128)", whole,
+           "N", 128, dest="osl"),
+    Option(("--isl-cv",), "spread of prompt lengths: lognormal with this standard deviation over "
+           "mean (0: all the same)", real, "CV", 0.0),
+    Option(("--osl-cv",), "the same for outputs (0)", real, "CV", 0.0),
+    Option(("--prefix-hit-share",), "share of each prompt that is the same in all of them (0)",
+           parse_share, "SHARE", 0.0),
+    Option(("--turns",), "turns of a conversation; each follows the answer before (1)", whole, "N",
+           1),
+    Option(("--think-time",), "between an answer and the next turn (0s)", parse_duration_s, "TIME",
+           0.0),
+    Option(("--dataset-path",), "prompts of your own: JSON lines with prompt or messages, or "
+           "ShareGPT", metavar="FILE", default=""),
+    Option(("--ignore-eos",), "answers are exactly --osl long (on); --no-ignore-eos: the model "
+           "ends them", both=True, default=True),
+    Option(("--seed",), "of schedule and prompts (0)", whole, "N", 0),
+)  # fmt: skip
+
+_JUDGING = (
+    Option(("--slo", "--goodput"), "what has to hold, e.g. 'ttft:p95<3s; tpot:p95<200ms'",
+           metavar="SLO", default=""),
+    Option(("--full",), "go on to the last request when the SLO is decided, or the server "
+           "saturated", switch=True),
+    Option(("--repeat",), "trials on fresh requests, pooled; between them the noise floor (1)",
+           whole, "N", 1),
+    Option(("--find-max-rate",), "search the highest Poisson rate within the SLO, from "
+           "--request-rate on", switch=True),
+    Option(("--tolerance",), "of that rate (5%)", parse_share, "SHARE", 0.05),
+)  # fmt: skip
+
+_SERVER = (
+    Option(("--engine",), "start it: llama.cpp (embedded), llama-server, vllm or sglang; its own "
+           "arguments follow --", metavar="NAME", default=""),
+    Option(("--env",), "environment of the engine that is started (repeatable)", metavar="K=V",
+           again=True),
+    Option(("--ready-timeout",), "how long its start may take", parse_duration_s, "TIME"),
+    Option(("--model",), "name to ask a running server for (the first that it lists)",
+           metavar="NAME", default=""),
+    Option(("--route",), "which API requests use (completions)", default="completions",
+           choices=("completions", "chat")),
+    Option(("--api-key",), "sent as bearer token (the variable OPENAI_API_KEY)", metavar="KEY",
+           default=""),
+    Option(("--timeout",), "of one request (600s)", parse_duration_s, "TIME", 600.0),
+    Option(("--workers",), "client processes (1)", whole, "N", 1),
+)  # fmt: skip
+
+_RESULTS = (
+    Option(("--on",), "hardware whose catalog price to count with", metavar="HW", default=""),
+    Option(("--price",), "dollars per hour of the server", price, "USD"),
+    Option(("--out",), "run folder (runs/bench)", metavar="DIR", default="runs/bench"),
+    Option(("--plot",), "write histograms and a timeline as SVG", metavar="FILE", default=""),
+)  # fmt: skip
+
+BENCH = (*_RATES, *_SIZES, *_JUDGING, *_SERVER, *_RESULTS)
+
+SELFTEST = (
+    Option(("--streams",), "answers in flight at once (100)", whole, "N", 100),
+    Option(("--ttft",), "true time to first token (50ms)", parse_duration_s, "TIME", 0.05),
+    Option(("--itl",), "true time between tokens (10ms)", parse_duration_s, "TIME", 0.01),
+    Option(("--osl", "--output-tokens", "--output-len"), "tokens of an answer (100)", whole, "N",
+           100, dest="osl"),
+    Option(("--duration",), "of the load (5s)", parse_duration_s, "TIME", 5.0),
+    Option(("--workers",), "client processes (1)", whole, "N", 1),
+    Option(("--limit",), "mean error of TTFT up to which the client is trusted (5ms)",
+           parse_duration_s, "TIME", 0.005),
 )  # fmt: skip

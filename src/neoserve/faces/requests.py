@@ -7,7 +7,7 @@ import argparse
 from ..errors import AskError
 from ..schema.ask import PlanAsk, PredictAsk
 from ..schema.engine import Deployment
-from ..schema.workload import Workload
+from ..schema.workload import Arrival, Workload
 
 
 def workload_of(args: argparse.Namespace) -> Workload:
@@ -103,3 +103,47 @@ def plan_ask(args: argparse.Namespace) -> PlanAsk:
         online=not args.offline,
         keep=args.keep,
     )
+
+
+def bench_workload(args: argparse.Namespace) -> Workload:
+    """`neoserve bench`: open where a rate or a trace is given, else closed. Raises AskError."""
+    is_open = args.rate is not None or bool(args.trace)
+    if is_open and args.concurrency is not None:
+        raise AskError("--request-rate and --max-concurrency are two kinds of load; give one")
+    if args.arrival and args.rate is None:
+        raise AskError(f"--arrival {args.arrival} needs --request-rate")
+    if args.rate is not None and not 0 < args.rate <= 1e5:
+        raise AskError(f"--request-rate is {args.rate:g}; expected requests per second up to 10^5")
+    return Workload(
+        arrival=_arrival(args, is_open),
+        rate_rps=args.rate or 0.0,
+        burstiness=1.0 if args.burstiness is None else args.burstiness,
+        concurrency=args.concurrency or 1,
+        prompt_tokens=args.isl,
+        output_tokens=args.osl,
+        prefix_hit_share=args.prefix_hit_share,
+        seed=args.seed,
+        burst_ratio=args.burst_ratio,
+        burst_share=args.burst_share,
+        burst_length_s=args.burst_length,
+        ramp_start_rps=args.ramp_up_start_rps or 0.0,
+        prompt_tokens_cv=args.isl_cv,
+        output_tokens_cv=args.osl_cv,
+        trace=args.trace,
+        dataset=args.dataset_path,
+        turns=args.turns,
+        think_time_s=args.think_time,
+        ignore_eos=args.ignore_eos,
+    )
+
+
+def _arrival(args: argparse.Namespace, is_open: bool) -> Arrival:
+    if not is_open:
+        return "closed"
+    if args.arrival:
+        return args.arrival  # type: ignore[no-any-return]
+    if args.trace:
+        return "trace"
+    if args.ramp_up_start_rps is not None:
+        return "ramp"
+    return "poisson" if args.burstiness in (None, 1.0) else "gamma"

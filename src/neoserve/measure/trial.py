@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Self
 
 import msgspec
 
@@ -20,11 +20,12 @@ from .cores import CorePlan, parse_cpus, show_cpus
 from .crew import Board, Orders, run
 from .dataset import UserPrompt
 from .engine.running import Engine
-from .figures import Observed, Setting, digest, judge_rows
+from .figures import Observed, Setting, judge_rows
 from .host import host_print
-from .load import ask_once
+from .load import OnRow, ask_once
+from .loop import loop_name
 from .prompts import fresh_salt
-from .schedule import Schedule, plan, to_jsonl
+from .schedule import Schedule, plan
 from .summary import backlog
 from .target import Route, Target, fitted
 from .traces import Trace
@@ -58,23 +59,12 @@ class Prepared(msgspec.Struct, frozen=True):
 
     ask: TrialAsk
     orders: Orders
-    host: HostPrint
+    setting: Setting  # as far as it is known before the load
 
     @property
     def schedule(self) -> Schedule:
         """Every planned request."""
         return self.orders.schedule
-
-    def started(self, engine: Engine) -> dict[str, Any]:
-        """What has to be known to judge the rows if this process does not live to do it."""
-        return {
-            "workload": self.ask.workload.to_data(),
-            "slo": self.ask.slo.to_data(),
-            "engine": engine.config.to_data(),
-            "host": self.host.to_data(),
-            "salt": self.orders.salt,
-            "schedule": digest(to_jsonl(self.schedule)),
-        }
 
 
 class Look(msgspec.Struct):
@@ -89,8 +79,16 @@ class Look(msgspec.Struct):
 OnLook = Callable[[Look], None]
 
 
-def prepare(engine: Engine, ask: TrialAsk, host: HostPrint | None = None) -> Prepared:
-    """Draw the schedule and learn how the server counts. Raises AskError, EngineFailed."""
+def prepare(
+    engine: Engine,
+    ask: TrialAsk,
+    host: HostPrint | None = None,
+    cores: CorePlan | None = None,
+) -> Prepared:
+    """Draw the schedule, learn how the server counts, read what runs.
+
+    Raises AskError for what cannot be asked, EngineFailed where the server does not answer.
+    """
     if ask.workload.output_tokens < 1 or ask.workload.prompt_tokens < 1:
         raise AskError("prompts and answers have to be at least 1 token long")
     salt = fresh_salt()
@@ -108,8 +106,32 @@ def prepare(engine: Engine, ask: TrialAsk, host: HostPrint | None = None) -> Pre
         ask.workload, salt, ask_once,
     )  # fmt: skip
     orders = Orders(target, ask.workload, schedule, salt, words, ask.workers)
-    host = host or host_print(versions={engine.config.engine: engine.config.version})
-    return Prepared(ask, orders, host)
+    setting = Setting(
+        workload=ask.workload,
+        slo=ask.slo,
+        engine=engine.config,
+        facts=engine.facts(),
+        host=host or host_print(versions={engine.config.engine: engine.config.version}),
+        client=ClientFacts(
+            loop=loop_name(),
+            workers=ask.workers,
+            cpus=cores.client_cpus if cores else show_cpus(sorted(os.sched_getaffinity(0))),
+            shares_cores=engine.group != 0 and (cores is None or cores.shares),
+            lag_p99_s=None,
+            cpu_s=None,
+            engine_cpu_s=None,
+            others_cores=None,
+        ),
+        salt=salt,
+        num_planned=sum(planned.phase == "measured" for planned in schedule),
+        stop="crashed",
+        counters={},
+        faults=engine.mismatches(),
+        usd_per_hour=ask.usd_per_hour,
+        price_source=ask.price_source,
+        notes=tuple(_notes(ask, target, cores)),
+    )
+    return Prepared(ask, orders, setting)
 
 
 def _num_warmup(ask: TrialAsk) -> int:
@@ -135,59 +157,47 @@ def run_trial(
     prepared: Prepared,
     *,
     cores: CorePlan | None = None,
-    on_row: Callable[[RequestRow], None] = lambda _: None,
+    on_row: OnRow = lambda *_: None,
     on_look: OnLook = lambda _: None,
 ) -> Observed:
     """Load a running engine and judge it. It starts nothing and stops nothing.
 
-    `on_row` gets each request that has ended, to be kept at once; Ctrl-C ends the load and
-    judges what there is.
+    `on_row` gets the number and the row of each request that has ended, to be kept at once.
+    Ctrl-C ends the load and judges what there is.
     """
-    ask = prepared.ask
-    facts, faults = engine.facts(), list(engine.mismatches())
     watcher = _Watcher(engine, prepared, on_look)
     before, counters = usage.snapshot(engine.group), engine.metrics()
     with _pinned(cores), _Gauges(engine) as gauges:
-        ran = run(prepared.orders, lambda _, row: on_row(row), watcher.look)
+        ran = run(prepared.orders, on_row, watcher.look)
     spent = before.until(usage.snapshot(engine.group))
-    gained = _gained(counters, engine.metrics()) | gauges.peaks
-    if engine.has_ended():
-        faults.append(f"the engine ended during the trial: {engine.end_reason()}")
-    setting = Setting(
-        workload=ask.workload,
-        slo=ask.slo,
-        engine=engine.config,
-        facts=facts,
-        host=prepared.host,
-        client=ClientFacts(
-            loop=ran.loop,
-            workers=ask.workers,
-            cpus=cores.client_cpus if cores else show_cpus(sorted(os.sched_getaffinity(0))),
-            shares_cores=engine.group != 0 and (cores is None or cores.shares),
-            lag_p99_s=quantile(ran.lags_s, 0.99) if ran.lags_s else 0.0,
+    early = prepared.setting
+    setting = msgspec.structs.replace(
+        early,
+        client=early.client.replace(
+            lag_p99_s=quantile(ran.lags_s, 0.99) if ran.lags_s else None,
             cpu_s=ran.cpu_s,
             engine_cpu_s=spent.engine_s,
             others_cores=spent.others_cores,
         ),
-        salt=prepared.orders.salt,
-        num_planned=sum(planned.phase == "measured" for planned in prepared.schedule),
         stop="engine" if engine.has_ended() else ran.stop,
-        counters=gained,
-        faults=tuple(faults),
-        usd_per_hour=ask.usd_per_hour,
-        price_source=ask.price_source,
-        notes=_notes(prepared, cores),
+        counters=_gained(counters, engine.metrics()) | gauges.peaks,
+        faults=(*early.faults, *_ending(engine)),
     )
     return Observed(judge_rows(setting, ran.rows, prepared.schedule), ran.rows, prepared.schedule)
 
 
-def _notes(prepared: Prepared, cores: CorePlan | None) -> tuple[str, ...]:
-    notes = [cores.note] if cores and cores.note else []
-    if prepared.ask.workload.ignore_eos and not prepared.orders.target.ignore_eos:
-        notes.append("the server does not know ignore_eos: answers end where the model ends them")
-    if prepared.ask.trace is not None and prepared.ask.trace.note():
-        notes.append(prepared.ask.trace.note())
-    return tuple(notes)
+def _ending(engine: Engine) -> Iterator[str]:
+    if engine.has_ended():
+        yield f"the engine ended during the trial: {engine.end_reason()}"
+
+
+def _notes(ask: TrialAsk, target: Target, cores: CorePlan | None) -> Iterator[str]:
+    if cores is not None and cores.note:
+        yield cores.note
+    if ask.workload.ignore_eos and not target.ignore_eos:
+        yield "the server does not know ignore_eos: answers end where the model ends them"
+    if ask.trace is not None and ask.trace.note():
+        yield ask.trace.note()
 
 
 class _Watcher:

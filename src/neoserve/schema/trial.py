@@ -32,7 +32,7 @@ Phase = Literal[
 ]  # fmt: skip
 
 # What ended the load.
-Stop = Literal["planned", "decided", "saturated", "interrupted", "engine"]
+Stop = Literal["planned", "decided", "saturated", "interrupted", "engine", "crashed"]
 
 
 class PlannedRequest(Document, frozen=True, omit_defaults=True):
@@ -109,6 +109,13 @@ class HostPrint(Document, frozen=True):
     versions: dict[str, str]
 
 
+class SpooledRow(Document, frozen=True):
+    """A request that has ended, as it is kept while its load still runs."""
+
+    index: int  # in the schedule
+    row: RequestRow
+
+
 class ProcessFacts(Document, frozen=True):
     """One process of an engine, from /proc."""
 
@@ -144,8 +151,8 @@ class ClientFacts(Document, frozen=True):
     workers: int  # processes
     cpus: str  # that the client may run on
     shares_cores: bool  # with the engine
-    lag_p99_s: float  # of its event loop, sampled all through the load
-    cpu_s: float
+    lag_p99_s: float | None  # of its event loop, sampled all through the load; null after a crash
+    cpu_s: float | None
     engine_cpu_s: float | None  # null for a server that is not ours to watch
     others_cores: float | None  # CPU that other programs of this host used, in cores
 

@@ -1,0 +1,200 @@
+"""`neoserve bench`: load a running or started server, judge it, keep the evidence."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import math
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from ..errors import (
+    EXIT_ENGINE_FAILED,
+    EXIT_INCONCLUSIVE,
+    EXIT_MET,
+    EXIT_NOT_MET,
+    AskError,
+)
+from ..evidence.run import Run
+from ..evidence.verify import verify_run
+from ..measure.cores import CorePlan, split
+from ..measure.engine import llamacpp, sglang, vllm
+from ..measure.engine.driver import flag_value
+from ..measure.engine.running import Engine, attach, start
+from ..measure.figures import recompute
+from ..measure.host import host_print, usable_cores
+from ..measure.trial import TrialAsk
+from ..schema.bench import Bench
+from ..schema.engine import EngineConfig
+from ..schema.trial import HostPrint, Trial
+from ..tune.session import Session
+from .progress import Live
+
+Say = Callable[[str], None]
+
+_SLOTS = 4  # of llama.cpp where none are asked for
+_CHAT_TOKENS = 64  # a template's
+
+
+class BenchAsk(msgspec.Struct, frozen=True, kw_only=True):
+    """What `neoserve bench` was asked."""
+
+    trial: TrialAsk
+    target: str  # a URL, or the model of an engine that is started
+    engine: str = ""  # "": the target is a URL
+    engine_args: tuple[str, ...] = ()
+    engine_env: dict[str, str] = {}
+    model: str = ""  # name to ask a running server for
+    api_key: str = ""
+    out: str = "runs/bench"
+    repeat: int = 1
+    ready_timeout_s: float | None = None
+    max_rate_tolerance: float | None = None  # given: search the highest rate within the SLO
+
+
+def bench(ask: BenchAsk, note: Say) -> Bench:
+    """Run what was asked; the document says where the evidence is. Raises Error."""
+    folder = fresh_folder(Path(ask.out))
+    config = config_of(ask)
+    host = host_print(versions={config.engine: config.version} if config.version else {})
+    run = Run.create(
+        folder, "bench", seed=ask.trial.workload.seed, host=host,
+        versions={"neoserve": importlib.metadata.version("neoserve"), config.engine: config.version},
+    )  # fmt: skip
+    cores = core_plan(ask, config, host)
+    with _engine(ask, config, run, cores, note) as engine:
+        live = Live(ask.trial.slo)
+        session = Session(run, engine, host, cores, note, live.show)
+        try:
+            _measure_all(session, ask)
+        finally:
+            live.close()
+            if log := engine.log():
+                run.record("engine", {"config": config.to_data(), "log": run.put_blob(log)})
+    checked = verify_run(folder, recompute=recompute)
+    return Bench(
+        trials=tuple(observed.trial for observed in session.trials),
+        run=str(folder),
+        head=checked.head,
+    )
+
+
+def _measure_all(session: Session, ask: BenchAsk) -> None:
+    for number in range(ask.repeat):
+        if ask.repeat > 1:
+            session.note(f"trial {number + 1} of {ask.repeat}")
+        seed = ask.trial.workload.seed + number
+        workload = ask.trial.workload.replace(seed=seed)
+        observed = session.measure(msgspec.structs.replace(ask.trial, workload=workload))
+        if observed.trial.stop in ("interrupted", "engine"):
+            return
+
+
+def config_of(ask: BenchAsk) -> EngineConfig:
+    """The exact process to start, or the URL to ask. Raises AskError."""
+    if not ask.engine:
+        if ask.engine_args or ask.engine_env:
+            raise AskError("engine arguments are for an engine that is started: give --engine")
+        return EngineConfig(engine="url", url=ask.target, model=ask.model)
+    if ask.engine in ("llama.cpp", "llamacpp", "llama-server"):
+        return _llamacpp_config(ask)
+    makers = {"vllm": vllm.config, "sglang": sglang.config}
+    if ask.engine not in makers:
+        raise AskError(
+            f"engine {ask.engine!r} cannot be started; expected llama.cpp, llama-server, vllm or "
+            "sglang, or the URL of a server that runs"
+        )
+    if not ask.target:
+        raise AskError(f"--engine {ask.engine} needs a model: give its folder or name")
+    return makers[ask.engine](ask.target, ask.engine_args, ask.engine_env)
+
+
+def _llamacpp_config(ask: BenchAsk) -> EngineConfig:
+    """The embedded model where none is named; a thread less than there are cores."""
+    model = Path(ask.target) if ask.target else llamacpp.demo_model_path()
+    if not model.is_file():
+        raise AskError(f"{model} is no file; --engine llama.cpp takes a GGUF file")
+    threads = max(1, round(usable_cores(host_print())) - 1)
+    return llamacpp.config(
+        model,
+        threads=_given(ask, threads, "--threads", "-t"),
+        parallel=_given(ask, _SLOTS, "--parallel", "-np"),
+        context_tokens=_context_tokens(ask.trial),
+        extra=ask.engine_args,  # the last value of a flag counts
+        env=ask.engine_env,
+        program="llama-server" if ask.engine == "llama-server" else "",
+    )
+
+
+def _given(ask: BenchAsk, default: int, *flags: str) -> int:
+    text = flag_value(ask.engine_args, *flags)
+    if text is not None and not text.isdigit():
+        raise AskError(f"{flags[0]} is {text!r}; expected a whole number")
+    return default if text is None else int(text)
+
+
+def _context_tokens(ask: TrialAsk) -> int:
+    """Of one request: the longest that this load is likely to send, in steps of 256."""
+    w = ask.workload
+    tails = (1 + 3 * w.prompt_tokens_cv, 1 + 3 * w.output_tokens_cv)
+    longest = (w.prompt_tokens * tails[0] + w.output_tokens * tails[1]) * w.turns
+    if ask.trace is not None:
+        longest = max(longest, *(sum(tokens) for tokens in ask.trace.lengths()))
+    if ask.dataset is not None:  # a token is seldom less than two characters
+        longest = max(longest, *(len(p.text) / 2 + w.output_tokens for p in ask.dataset))
+    return 256 * math.ceil((longest + _CHAT_TOKENS) / 256)
+
+
+def core_plan(ask: BenchAsk, config: EngineConfig, host: HostPrint) -> CorePlan | None:
+    """Cores for the client beside the engine's; null for a server that is not ours."""
+    if not config.argv:
+        return None
+    threads = flag_value(config.argv, "--threads", "-t")
+    return split(
+        sorted(os.sched_getaffinity(0)),
+        int(threads) if threads and threads.isdigit() else None,
+        ask.trial.workers,
+        quota_cores=host.quota_cores,
+    )
+
+
+@contextlib.contextmanager
+def _engine(
+    ask: BenchAsk, config: EngineConfig, run: Run, cores: CorePlan | None, note: Say
+) -> Iterator[Engine]:
+    if not config.argv:
+        yield attach(ask.target, api_key=ask.api_key, model=ask.model)
+        return
+    with start(
+        config,
+        run.logs_path / "engine.log",
+        cpus=cores.engine_cpus if cores else "",
+        ready_timeout_s=ask.ready_timeout_s,
+        on_stage=note,
+    ) as engine:
+        yield engine
+
+
+def fresh_folder(path: Path) -> Path:
+    """The folder asked for, or the first free one beside it: a run is never overwritten."""
+    if path.exists() and not path.is_dir():
+        raise AskError(f"--out {path} is a file; expected a folder, or a name for a new one")
+    candidate, number = path, 1
+    while candidate.exists() and any(candidate.iterdir()):
+        number += 1
+        candidate = path.with_name(f"{path.name}-{number}")
+    return candidate
+
+
+def exit_code(trial: Trial) -> int:
+    """0 met, 1 not met, 3 undecided, 4 void; without an SLO a measurement is all that was asked."""
+    if trial.verdict == "INCONCLUSIVE" and not trial.slo.targets and trial.num_ok:
+        return EXIT_MET
+    return {
+        "PASS": EXIT_MET,
+        "FAIL": EXIT_NOT_MET,
+        "VOID": EXIT_ENGINE_FAILED,
+    }.get(trial.verdict, EXIT_INCONCLUSIVE)

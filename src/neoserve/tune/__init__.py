@@ -1,0 +1,1 @@
+"""DECIDES: what to measure next, when to stop, what to accept."""
