@@ -20,8 +20,10 @@ class Truth:
     itl_s: float = 0.01
     script: Callable[[int], str] = lambda _: "ok"
     template_tokens: int = 0
+    tokens_per_word: int = 1
     knows_ignore_eos: bool = True
     asked: list[dict] = field(default_factory=list)
+    keys: set[str] = field(default_factory=set)
     url: str = ""
 
     async def models(self, _: web.Request) -> web.Response:
@@ -30,6 +32,7 @@ class Truth:
     async def answer(self, request: web.Request) -> web.StreamResponse:
         start = asyncio.get_running_loop().time()
         body = await request.json()
+        self.keys.add(request.headers.get("Authorization", ""))
         act = self.script(len(self.asked))
         self.asked.append(body)
         if not self.knows_ignore_eos and "ignore_eos" in body:
@@ -43,6 +46,9 @@ class Truth:
             return response
         if act == "stall":
             await asyncio.sleep(30)
+        while act == "loris":  # a byte now and then
+            await response.write(b" ")
+            await asyncio.sleep(0.2)
         return await self._stream(request, response, body, act, start)
 
     async def _stream(
@@ -62,7 +68,7 @@ class Truth:
         end = _choice(chat, "") | {"finish_reason": "length"}
         await response.write(_event({"choices": [end]}))
         text = body["messages"][0]["content"] if chat else body["prompt"]
-        prompt_tokens = len(text.split()) + self.template_tokens
+        prompt_tokens = len(text.split()) * self.tokens_per_word + self.template_tokens
         usage = {"prompt_tokens": prompt_tokens, "completion_tokens": num_tokens}
         if act != "no usage":
             await response.write(_event({"choices": [], "usage": usage}))

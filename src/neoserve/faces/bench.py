@@ -50,6 +50,7 @@ class BenchAsk(msgspec.Struct, frozen=True, kw_only=True):
     model: str = ""  # name to ask a running server for
     api_key: str = ""
     out: str = "runs/bench"
+    plot: str = ""
     repeat: int = 1
     ready_timeout_s: float | None = None
     max_rate_tolerance: float | None = None  # given: search the highest rate within the SLO

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..schema.bench import Bench
 from ..schema.selftest import SelfTest, Spread
-from ..schema.trial import Quantile, Summary, Trial
+from ..schema.trial import Quantile, Trial
 from ..units import show_count, show_duration, show_usd, significant
 from .tables import table, wrap
 

@@ -180,7 +180,9 @@ def _import(args: argparse.Namespace) -> int:
 
     found = import_results(Path(args.file), args.out)
     if args.json:
-        show_json(found.to_json())
+        import msgspec
+
+        show_json(msgspec.json.encode(found))
     else:
         say(show_imported(found))
     return EXIT_MET

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,17 +16,23 @@ from ..catalog.models import find_model
 from ..errors import EXIT_INCONCLUSIVE, EXIT_MET, EXIT_NOT_MET, AskError
 from ..evidence.run import Run
 from ..evidence.verify import verify_run
+from ..measure.cores import CorePlan, split
 from ..measure.engine import llamacpp
+from ..measure.engine.running import start
+from ..measure.figures import recompute
 from ..measure.host import host_print, usable_cores
 from ..measure.machine import local_machine
-from ..measure.trial import Observed, rows_jsonl, run_trial
+from ..measure.trial import TrialAsk
 from ..predict.predictor import Ask, predict
 from ..recipe.compose import llamacpp_compose
 from ..schema.engine import Deployment, EngineConfig
 from ..schema.prediction import Prediction
-from ..schema.trial import Summary, Trial
+from ..schema.trial import HostPrint, Summary, Trial
 from ..schema.workload import Slo, Workload
+from ..tune.session import Session
 from ..units import show_count, show_duration
+from .bench import fresh_folder
+from .progress import Live
 from .tables import table, wrap
 
 SLO = "ttft:p95<3s; tpot:p95<500ms"
@@ -57,29 +64,22 @@ def run(
         versions={"neoserve": importlib.metadata.version("neoserve"), "llama.cpp": config.version},
     )  # fmt: skip
     record.record("prediction", prediction.to_data())
-    observed, log = measured(config, workload, max(1, round(seconds * rate_rps)), record, note)
-    record.record_trial(observed.trial, rows_jsonl(observed.rows), config="embedded", log=log)
-    head = hand_over(record, config, prediction, observed.trial)
+    ask = TrialAsk(
+        workload=workload, slo=Slo.parse_text(SLO), num_requests=max(1, round(seconds * rate_rps)),
+        ends_early=False,  # a minute that can be compared with the prediction
+    )  # fmt: skip
+    cores = split(sorted(os.sched_getaffinity(0)), threads, quota_cores=host.quota_cores)
+    trial = measured(record, config, host, cores, ask, note)
+    head = hand_over(record, config, prediction, trial)
     note("")
     found = f"Run folder {folder}, ledger head {head}"
     check = f"Check it: neoserve verify {folder} --head {head}"
     if as_json:
-        print(msgspec.json.format(observed.trial.to_json(), indent=2).decode())
+        print(msgspec.json.format(trial.to_json(), indent=2).decode())
         note(f"{found}\n{check}")
     else:
-        print(f"{show(prediction, observed.trial)}\n\n{found}\n{check}")
-    return {"PASS": EXIT_MET, "FAIL": EXIT_NOT_MET}.get(observed.trial.verdict, EXIT_INCONCLUSIVE)
-
-
-def fresh_folder(path: Path) -> Path:
-    """The folder asked for, or the first free one beside it: a run is never overwritten."""
-    if path.exists() and not path.is_dir():
-        raise AskError(f"--out {path} is a file; expected a folder, or a name for a new one")
-    candidate, number = path, 1
-    while candidate.exists() and any(candidate.iterdir()):
-        number += 1
-        candidate = path.with_name(f"{path.name}-{number}")
-    return candidate
+        print(f"{show(prediction, trial)}\n\n{found}\n{check}")
+    return {"PASS": EXIT_MET, "FAIL": EXIT_NOT_MET}.get(trial.verdict, EXIT_INCONCLUSIVE)
 
 
 def predicted(model_path: Path, threads: int, workload: Workload) -> Prediction:
@@ -107,14 +107,21 @@ def predicted(model_path: Path, threads: int, workload: Workload) -> Prediction:
 
 
 def measured(
-    config: EngineConfig, workload: Workload, num_requests: int, record: Run, note: Say
-) -> tuple[Observed, bytes]:
+    record: Run, config: EngineConfig, host: HostPrint, cores: CorePlan, ask: TrialAsk, note: Say
+) -> Trial:
     """One minute of Poisson load on the real engine."""
-    note("starting the embedded llama.cpp server ...")
-    with llamacpp.LlamaCpp(config, record.logs_path / "engine.log") as engine:
-        note(f"loading it with {num_requests} requests at {workload.rate_rps:g}/s (Poisson) ...")
-        observed = run_trial(engine, workload, num_requests, Slo.parse_text(SLO))
-        return observed, engine.log()
+    live = Live(ask.slo)
+    with start(config, record.logs_path / "engine.log", cpus=cores.engine_cpus,
+               on_stage=note) as engine:  # fmt: skip
+        rate = f"{ask.workload.rate_rps:g}/s"
+        note(f"loading it with {ask.num_requests} requests at {rate} (Poisson) ...")
+        try:
+            session = Session(record, engine, host, cores, note, live.show)
+            trial = session.measure(ask).trial
+        finally:
+            live.close()
+            record.record("engine", {"log": record.put_blob(engine.log())})
+        return trial
 
 
 def hand_over(record: Run, config: EngineConfig, prediction: Prediction, trial: Trial) -> str:
@@ -123,7 +130,7 @@ def hand_over(record: Run, config: EngineConfig, prediction: Prediction, trial: 
     text = llamacpp_compose(config, numbers=numbers, ledger_head=record.head())
     (record.path / "compose.yaml").write_text(text, encoding="utf-8")
     record.record("recipe", {"compose.yaml": record.put_blob(text.encode())})
-    return verify_run(record.path).head
+    return verify_run(record.path, recompute=recompute).head
 
 
 def predicted_line(prediction: Prediction) -> str:
@@ -174,7 +181,7 @@ def show(prediction: Prediction, trial: Trial) -> str:
     load = "; the server kept up with the load, so its capacity is not known" if (
         trial.load_limited) else ""  # fmt: skip
     return text + "\n\n" + wrap(
-        f"{trial.verdict} on {SLO}: {trial.num_ok} of {trial.num_rows} requests served{load}"
+        f"{trial.verdict} on {SLO}: {trial.num_ok} of {trial.num_judged} requests served{load}"
         + (f" ({reasons})" if reasons else "") + ".", "",
     )  # fmt: skip
 

@@ -22,7 +22,7 @@ from .tables import table, wrap
 _STATISTICS = ("mean", "p50", "p90", "p95", "p99")
 
 
-def import_results(path: Path, out: str) -> tuple[Imported, ...]:
+def import_results(path: Path, out: str) -> list[Imported]:
     """Every load in a result file; with `out`, kept in a new run folder with the file itself."""
     found = read_results(path)
     if out:
@@ -34,7 +34,7 @@ def import_results(path: Path, out: str) -> tuple[Imported, ...]:
     return found
 
 
-def show_imported(found: tuple[Imported, ...]) -> str:
+def show_imported(found: list[Imported]) -> str:
     """A table a load, with what the tool means by its figures and what is wrong with them."""
     return "\n\n".join(_one(load) for load in found)
 

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ..errors import AskError
+from ..evidence import ledger
 from ..evidence.run import Run
-from ..evidence.verify import repair, verify_run
+from ..evidence.verify import verify_run
 from ..measure.figures import Setting, judge_rows, pack_rows, recompute, rows_after_crash
 from ..measure.schedule import parse
 from ..schema.evidence import Verified
@@ -20,9 +21,10 @@ def verify(path: Path, head: str, mend: bool, note: Callable[[str], None]) -> Ve
     if not path.is_dir():
         raise AskError(f"{path} is no folder; expected a run folder with a ledger.jsonl")
     if mend:
-        if repair(path):
-            note("a last ledger line that a crash tore was cut off")
-        judge_unfinished(Run.open(path), note)
+        run = Run.open(path)
+        if mended := ledger.repair(run.ledger_path):
+            note(mended)
+        judge_unfinished(run, note)
     return verify_run(path, head=head or None, recompute=recompute)
 
 

@@ -132,6 +132,7 @@ class Note(msgspec.Struct):
     """What a worker tells: rows that have ended, answers that have begun, its end."""
 
     rows: list[tuple[int, RequestRow]] = []
+    flying: list[tuple[int, RequestRow]] = []  # in flight, as they would be if all ended now
     begun: list[int] = []
     ready: bool = False
     ended: bool = False
@@ -181,11 +182,12 @@ async def _follow(
     async def listen(worker: _Worker) -> None:
         nonlocal left
         async for said in worker.notes():
+            for index, row in said.flying:
+                board.rows[index] = row
             for index, row in said.rows:
                 board.rows[index] = row
-                if not said.ended:
-                    on_row(index, row)
-                    left -= row.phase != "drain"
+                on_row(index, row)
+                left -= row.phase != "drain"
             if not left:
                 _stop_all(workers)
             ran.lags_s += said.lags_s
@@ -278,7 +280,8 @@ async def _work() -> None:
         load.stop()  # by order, or because whoever gives orders is gone
 
     def tell() -> None:
-        _tell(Note(rows=list(fresh), begun=sorted(load.begun())))
+        flying = [(i, row) for i, row in load.rows.items() if row.status == "cancelled"]
+        _tell(Note(rows=list(fresh), flying=flying, begun=sorted(load.begun())))
         fresh.clear()
 
     cpu_s = _cpu_s()
@@ -287,9 +290,8 @@ async def _work() -> None:
     for task in others:
         task.cancel()
     tell()
-    rest = [(i, row) for i, row in load.rows.items() if row.status in ("cancelled", "unsent")]
     step = max(1, len(load.lags_s) // _MAX_LAGS)
-    _tell(Note(rows=rest, ended=True, lags_s=load.lags_s[::step], cpu_s=_cpu_s() - cpu_s))
+    _tell(Note(ended=True, lags_s=load.lags_s[::step], cpu_s=_cpu_s() - cpu_s))
 
 
 async def _frame(reader: asyncio.StreamReader) -> bytes:

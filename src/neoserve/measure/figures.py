@@ -21,19 +21,27 @@ from ..schema.trial import (
     RequestRow,
     SpooledRow,
     Stop,
-    Summary,
     Trial,
 )
 from ..schema.workload import Slo, Workload
-from ..stats import mean, quantile
-from ..units import show_duration
-from .arrivals import check_sent
+from ..stats import quantile
 from .schedule import Schedule, parse, to_jsonl
+from .backlog import Backlog, backlog, drift
 from .summary import (
-    backlog, cost_at, drift_note, e2e_s, goodput_rps, itl_s, queue_s, steady, summarize, tpot_s,
+    Steady,
+    cost_at,
+    e2e_s,
+    goodput_rps,
+    judged,
+    series_s,
+    steady,
+    summarize,
+    summarize_itl,
+    summarize_queue,
+    tpot_s,
     ttft_s,
-)  # fmt: skip
-from .verdict import judge
+)
+from .verdict import Judgement, judge
 
 _LATE_SHARE = 0.02  # of the TTFT limit; a later client bends what it measures
 _LATE_FLOOR_S = 0.005  # timers and the scheduler alone cost this on a busy host
@@ -89,20 +97,15 @@ def unpack_rows(data: bytes) -> list[RequestRow]:
         raise EvidenceBroken(f"the rows cannot be read: {error}") from None
 
 
-def judge_rows(
-    setting: Setting, rows: Sequence[RequestRow], schedule: Schedule
-) -> Trial:
+def judge_rows(setting: Setting, rows: Sequence[RequestRow], schedule: Schedule) -> Trial:
     """The trial that these rows make. The same arguments give the same trial."""
-    kept = [row for row in rows if row.phase == "measured"]
-    window = steady(rows)
-    judgement = judge(kept, setting.slo, setting.num_planned)
+    kept = judged(rows)
+    window, growth = steady(rows), backlog(rows)
+    judgement = judge(rows, setting.slo, setting.num_planned)
+    ttft = summarize(kept, ttft_s)
     late_s = [row.late_s for row in rows if row.sent_s is not None] or [0.0]
-    ttft = summarize(kept, ttft_s, judgement.dependence)
-    verdict, reasons = judgement.verdict, judgement.reasons
     voids = (*setting.faults, *_voids(setting, rows, schedule, ttft))
-    if voids:
-        verdict, reasons = "VOID", voids
-    growth = backlog(rows)
+    is_open = setting.workload.arrival != "closed"
     return Trial(
         workload=setting.workload,
         slo=setting.slo,
@@ -115,17 +118,17 @@ def judge_rows(
         rows=digest(pack_rows(rows)),
         faults=setting.faults,
         num_planned=setting.num_planned,
-        num_judged=len(judged(kept)),
+        num_judged=len(kept),
         num_ok=sum(row.status == "ok" for row in kept),
         failures=dict(Counter(row.status for row in kept if row.status != "ok")),
         stop=setting.stop,
         late_p99_s=quantile(late_s, 0.99),
         late_max_s=max(late_s),
         ttft_s=ttft,
-        tpot_s=summarize(kept, tpot_s, judgement.dependence),
-        itl_s=summarize(kept, itl_s, judgement.dependence),
-        e2e_s=summarize(kept, e2e_s, judgement.dependence),
-        queue_s=summarize(kept, queue_s, judgement.dependence),
+        tpot_s=summarize(kept, tpot_s),
+        itl_s=summarize_itl(kept),
+        e2e_s=summarize(kept, e2e_s),
+        queue_s=summarize_queue(kept),
         dependence=judgement.dependence,
         steady_from_s=window.from_s,
         steady_until_s=window.until_s,
@@ -133,16 +136,106 @@ def judge_rows(
         input_tokens_per_s=window.input_tokens_per_s,
         offered_rps=window.offered_rps,
         served_rps=window.served_rps,
-        goodput_rps=goodput_rps(kept, setting.slo, window),
-        backlog_growth_rps=growth.growth_rps,
-        saturated=growth.is_saturated,
-        load_limited=window.load_limited and setting.workload.arrival != "closed",
+        goodput_rps=goodput_rps(rows, setting.slo, window),
+        backlog_growth_rps=growth.growth_rps if is_open else None,
+        saturated=growth.is_saturated and is_open,
+        load_limited=window.load_limited and is_open and not growth.is_saturated,
         counters=setting.counters,
         cost=_cost(setting, window),
-        verdict=verdict,
-        reasons=reasons,
-        notes=setting.notes,
+        verdict="VOID" if voids else judgement.verdict,
+        reasons=voids or judgement.reasons,
+        notes=tuple(dict.fromkeys((*setting.notes, *_notes(rows, kept)))),
     )
+
+
+def _cost(setting: Setting, window: Steady) -> TrialCost | None:
+    if setting.usd_per_hour is None:
+        return None
+    return cost_at(
+        setting.usd_per_hour,
+        setting.price_source,
+        window.output_tokens_per_s,
+        window.input_tokens_per_s,
+    )
+
+
+def _notes(rows: Sequence[RequestRow], kept: Sequence[RequestRow]) -> Iterator[str]:
+    """What a reader has to know beside the figures."""
+    if moved := drift(series_s(kept, ttft_s)):
+        yield f"TTFT is {moved}"
+    drain = [row for row in rows if row.phase == "drain"]
+    if drain and all(row.sent_s is not None for row in drain):
+        yield "the last requests had less company: the load ran out before they had ended"
+
+
+def late_budget_s(slo: Slo, ttft: Summary) -> float:
+    """How late the client may be at its 99th percentile."""
+    limits = [target.limit for target in slo.targets if target.metric == "ttft"]
+    scale_s = min(limits, default=ttft.p50.value or 0.0)
+    return max(_LATE_FLOOR_S, _LATE_SHARE * scale_s)
+
+
+def _voids(
+    setting: Setting, rows: Sequence[RequestRow], schedule: Schedule, ttft: Summary
+) -> Iterator[str]:
+    """Why these rows say nothing about the server at this workload."""
+    if not judged(rows):
+        yield "no measured request ended: nothing was observed"
+    yield from _late(setting, rows, late_budget_s(setting.slo, ttft))
+    firsts = [row for row in rows if row.turn == 0 and row.sent_s is not None]
+    due_s, sent_s = [row.due_s for row in firsts], [row.sent_s or 0.0 for row in firsts]
+    if setting.workload.arrival not in ("closed", "trace") and (
+        fault := check_sent(setting.workload, due_s, sent_s)
+    ):
+        yield fault
+    served = [(row, planned) for row, planned in zip(rows, schedule, strict=True)
+              if row.status == "ok" and row.phase == "measured"]  # fmt: skip
+    if served:
+        yield from _lengths(setting, served)
+        yield from _warm_cache(setting.workload, [row for row, _ in served])
+
+
+def _late(setting: Setting, rows: Sequence[RequestRow], budget_s: float) -> Iterator[str]:
+    late_s = [row.late_s for row in rows if row.sent_s is not None] or [0.0]
+    lag_s = setting.client.lag_p99_s
+    for what, value_s in (("sent", quantile(late_s, 0.99)), ("looked at its sockets", lag_s)):
+        if value_s is not None and value_s > budget_s:
+            yield (
+                f"the client {what} {show_duration(value_s)} late at p99, more than "
+                f"{show_duration(budget_s)}: it, not the server, was measured"
+            )
+
+
+def _lengths(
+    setting: Setting, served: Sequence[tuple[RequestRow, PlannedRequest]]
+) -> Iterator[str]:
+    """Prompts and answers were as long as planned; later turns carry what was said before."""
+    prompts = [(row.prompt_tokens, planned.prompt_tokens) for row, planned in served
+               if planned.prompt_tokens and planned.turn == 0]  # fmt: skip
+    outputs = [(row.output_tokens, planned.output_tokens) for row, planned in served]
+    pairs = [("prompts", prompts)]
+    if setting.workload.ignore_eos:
+        pairs.append(("answers", outputs))
+    for what, lengths in pairs:
+        if not lengths:
+            continue
+        actual, asked = (mean([float(pair[i]) for pair in lengths]) for i in (0, 1))
+        if abs(actual - asked) > _LENGTH_TOLERANCE * asked:
+            yield f"{what} held {actual:.1f} tokens on average, not the {asked:.1f} that were asked"
+
+
+def _warm_cache(workload: Workload, served: Sequence[RequestRow]) -> Iterator[str]:
+    """Prompts that were meant to be new were not found in a prefix cache."""
+    cached = sum(row.cached_tokens for row in served if row.turn == 0)
+    tokens = sum(row.prompt_tokens for row in served if row.turn == 0)
+    share = cached / tokens if tokens else 0.0
+    if workload.trace or workload.dataset:
+        return  # what their prompts share is theirs
+    if share > workload.prefix_hit_share + _CACHED_TOLERANCE:
+        yield (
+            f"{share:.0%} of prompt tokens came from a prefix cache, where "
+            f"{workload.prefix_hit_share:.0%} were to be shared: another load warmed it"
+        )
 
 
 def rows_after_crash(spooled: Sequence[SpooledRow], schedule: Schedule) -> list[RequestRow]:
@@ -177,9 +270,13 @@ def setting_of(trial: Trial) -> Setting:
     return Setting(
         usd_per_hour=cost.usd_per_hour if cost else None,
         price_source=cost.price_source if cost else "",
-        **{
-            name: getattr(trial, name)
-            for name in Setting.__struct_fields__
-            if name not in ("usd_per_hour", "price_source")
-        },
+        **{name: getattr(trial, name) for name in Setting.__struct_fields__ if name in _SHARED},
     )
+
+
+_SHARED = set(Setting.__struct_fields__) & set(Trial.__struct_fields__)
+
+
+def _short(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= 120 else f"{text[:117]}..."

@@ -178,7 +178,7 @@ class Load:
         """Send one request when it is due and wait for its end; it is read later."""
         connecting = asyncio.ensure_future(self._pool.connection())
         try:
-            if (wait_s := due_s - self.now_s()) > 0:
+            while (wait_s := due_s - self.now_s()) > 0:  # uvloop's timers round to milliseconds
                 await asyncio.sleep(wait_s)
             row = self.rows[index].replace(due_s=round(due_s, 6), sent_s=round(self.now_s(), 6))
             answer = Answer(raw=[])

@@ -16,6 +16,7 @@ from ..schema.trial import ClientFacts, HostPrint, RequestRow, Stop, Verdict
 from ..schema.workload import Slo, Workload
 from ..stats import quantile
 from . import usage
+from .backlog import backlog
 from .cores import CorePlan, parse_cpus, show_cpus
 from .crew import Board, Orders, run
 from .dataset import UserPrompt
@@ -26,10 +27,9 @@ from .load import OnRow, ask_once
 from .loop import loop_name
 from .prompts import fresh_salt
 from .schedule import Schedule, plan
-from .summary import backlog
 from .target import Route, Target, fitted
 from .traces import Trace
-from .verdict import Watch
+from .verdict import Reading, Watch
 
 _WARM_UP_SHARE = 0.1  # of the measured requests, within the bounds below
 _WARM_UP_MIN, _WARM_UP_MAX = 5, 50
@@ -228,28 +228,27 @@ class _Watcher:
 
 def readings(
     rows: Sequence[RequestRow], begun: Sequence[bool], now_s: float
-) -> dict[str, list[tuple[float, bool]]]:
+) -> dict[str, list[Reading]]:
     """Each latency of each row, in due order, as (value, whether it is final).
 
     That of a request in flight is at least the time since it was due; of its first token only
-    while nothing has come. Failed requests are infinitely slow.
+    while nothing has come. Failed requests are infinitely slow; one token has no TPOT.
     """
-    found: dict[str, list[tuple[float, bool]]] = {"ttft": [], "tpot": [], "e2e": []}
+    found: dict[str, list[Reading]] = {"ttft": [], "tpot": [], "e2e": []}
     for row, has_begun in zip(rows, begun, strict=True):
-        is_out = row.status in ("unsent", "cancelled")
-        waited_s = max(0.0, now_s - row.due_s) if is_out and row.sent_s is not None else 0.0
-        found["ttft"].append(_reading(row, row.ttft_s, 0.0 if has_begun else waited_s))
-        found["tpot"].append(_reading(row, row.tpot_s, 0.0))
-        found["e2e"].append(_reading(row, row.e2e_s, waited_s))
+        waited_s = max(0.0, now_s - row.due_s) if row.sent_s is not None else 0.0
+        for metric, value_s, at_least_s in (
+            ("ttft", row.ttft_s, 0.0 if has_begun else waited_s),
+            ("tpot", row.tpot_s, 0.0),
+            ("e2e", row.e2e_s, waited_s),
+        ):
+            if row.status in ("unsent", "cancelled"):
+                found[metric].append((at_least_s, False))
+            elif row.status != "ok":
+                found[metric].append((math.inf, True))
+            elif value_s is not None:
+                found[metric].append((value_s, True))
     return found
-
-
-def _reading(row: RequestRow, value_s: float | None, at_least_s: float) -> tuple[float, bool]:
-    if row.status in ("unsent", "cancelled"):
-        return at_least_s, False
-    if row.status != "ok":
-        return math.inf, True
-    return (math.nan if value_s is None else value_s), True
 
 
 class _Gauges:

@@ -13,7 +13,6 @@ import time
 
 import msgspec
 
-from .engine.leash import tie_to_parent
 from .loop import run_quickly
 
 _HEAD = (
@@ -121,7 +120,6 @@ async def serve(ttft_s: float, itl_s: float, port: int) -> None:
 
 def main() -> None:
     """Run as ``python -m``."""
-    tie_to_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parser = argparse.ArgumentParser(prog="truth")
     parser.add_argument("--ttft", type=float, required=True, help="seconds")
