@@ -1,3 +1,4 @@
+import bisect
 import json
 import math
 import os
