@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from neoserve.errors import AskError, Error, EvidenceBroken
 from neoserve.evidence import ledger
+from neoserve.evidence.importing.read import read_results
 from neoserve.evidence.run import Run
-from neoserve.evidence.verify import verify_run
+from neoserve.evidence.verify import repair, verify_run
+from neoserve.schema.imported import Imported
 from neoserve.schema.trial import Trial
 
 from .sample import HOST, ROWS, SCHEDULE, trial
@@ -180,6 +182,30 @@ def test_every_figure_is_computed_again_from_the_kept_bytes(run):
     assert verify_run(run.path).num_recomputed == 0
     with pytest.raises(EvidenceBroken, match=r"line 2 \(trial\) of the ledger in .*: p95 is 1"):
         verify_run(run.path, recompute=lambda *_: iter(["p95 is 1, not 2"]))
+
+
+def test_another_tools_file_is_kept_with_what_was_read_from_it(run):
+    path = Path(__file__).parent.parent / "data/results/vllm.json"
+    loads = read_results(path)
+    entry = run.record_import(loads, path.read_bytes())
+    assert run.blob(entry.body["file"]) == path.read_bytes()
+    assert Imported.parse(entry.body["loads"][0], "load") == loads[0].replace(rows=())
+    verify_run(run.path)
+    with pytest.raises(AskError, match="the file has digest"):
+        run.record_import(loads, b"other")
+
+
+def test_a_torn_ledger_is_repaired_by_its_folder(run):
+    data = run.ledger_path.read_bytes()
+    run.ledger_path.write_bytes(data + b'{"at":')
+    with pytest.raises(EvidenceBroken, match=r"line 3: torn.*--repair"):
+        verify_run(run.path)
+    assert "6 bytes of a line" in repair(run.path)
+    assert verify_run(run.path).num_entries == 2
+    run.ledger_path.unlink()
+    with pytest.raises(EvidenceBroken, match="there is none"):
+        repair(run.path)
+    assert not run.ledger_path.exists()
 
 
 def test_a_trial_entry_without_a_trial(run):

@@ -77,6 +77,8 @@ def append(path: Path, kind: str, body: dict[str, Any]) -> LedgerEntry:
         if not _is_whole(line[:-1], path):  # such as lone surrogates
             raise AskError(f"a {kind!r} entry does not read back as it was written")
         _write(path, fd, line)
+        if not last:
+            sync_folder(path.parent)  # or a power cut takes the file, synced as it is
     return entry
 
 
@@ -248,6 +250,15 @@ def _write(path: Path, fd: int, data: bytes) -> None:
             f"{path}: the entry was not written: {error.strerror}; the {size} bytes before it "
             "are kept: make room and resume"
         ) from None
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable. Raises OSError."""
+    fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def _write_all(fd: int, data: bytes) -> None:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Self
 
 from ..errors import AskError, Error, EvidenceBroken
 from ..schema.evidence import LedgerEntry, Manifest
+from ..schema.imported import Imported
 from ..schema.trial import HostPrint, Trial
 from . import ledger
 from .spool import Spool, is_live, live_spools, whole_rows
@@ -143,6 +144,14 @@ class Run:
             body["log"] = self.put_blob(log)
         return self._finish("trial", body, started)
 
+    def record_import(self, loads: Sequence[Imported], source: bytes) -> LedgerEntry:
+        """Keep another tool's result file and what was read from it."""
+        digest = self.put_blob(source)
+        if wrong := {load.source for load in loads} - {digest}:
+            raise AskError(f"the file has digest {digest}, not {', '.join(sorted(wrong))}")
+        loaded = [load.replace(rows=()).to_data() for load in loads]  # the file has the rows
+        return self.record("import", {"file": digest, "loads": loaded})
+
     def close_unfinished(self, started: int, rows: bytes, reason: str) -> LedgerEntry:
         """Keep the rows of a load that a crash ended and that nothing more can be said of."""
         return self._finish("closed", {"rows": self.put_blob(rows), "reason": reason}, started)
@@ -226,7 +235,7 @@ def _write_whole(target: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
-        _sync_folder(target.parent)
+        ledger.sync_folder(target.parent)
     except OSError as error:
         if temporary is not None:
             Path(temporary).unlink(missing_ok=True)
@@ -234,11 +243,3 @@ def _write_whole(target: Path, data: bytes) -> None:
             f"{target} was not written: {error.strerror}; what the run folder "
             "already holds is kept: make room and resume"
         ) from None
-
-
-def _sync_folder(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

@@ -16,6 +16,8 @@ from typing import Self
 
 import msgspec
 
+from .ledger import sync_folder
+
 _SYNC_EVERY_S = 1.0
 
 
@@ -36,6 +38,7 @@ class Spool:
         path.parent.mkdir(exist_ok=True)  # copying a run may drop an empty folder
         self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
         fcntl.flock(self._fd, fcntl.LOCK_SH)  # held: somebody still writes
+        sync_folder(path.parent)
         self._ended = threading.Event()
         self._syncer = threading.Thread(target=self._sync, name="spool", daemon=True)
         self._syncer.start()
@@ -58,6 +61,7 @@ class Spool:
             self._ended.set()
             self._syncer.join()
             os.close(self._fd)
+            self._fd = -1  # a late row is counted as lost, not written to another file
 
     def __enter__(self) -> Self:
         return self
@@ -106,10 +110,11 @@ def live_spools(folder: Path) -> set[str]:
 
 def whole_rows(path: Path) -> bytes:
     """The whole lines of a spool; what a crash or a full disk tore is left out."""
-    if not path.exists():  # the crash came first
+    try:
+        with path.open("rb") as file:
+            return b"".join(line for line in file if _is_object(line))
+    except FileNotFoundError:  # the crash came first
         return b""
-    with path.open("rb") as file:
-        return b"".join(line for line in file if _is_object(line))
 
 
 def _is_object(line: bytes) -> bool:

@@ -50,6 +50,14 @@ def verify_run(
     )
 
 
+def repair(path: Path) -> str:
+    """Mend a ledger's line that a crash tore, and say what was done; "" if nothing was."""
+    ledger_path = path / "ledger.jsonl"
+    if not ledger_path.is_file():
+        raise EvidenceBroken(f"{ledger_path}: the ledger cannot be read: there is none")
+    return ledger.repair(ledger_path)
+
+
 def trial_of(entry: LedgerEntry) -> Trial:
     """The trial that a "trial" entry holds. Raises EvidenceBroken naming the line."""
     try:

@@ -21,7 +21,6 @@ PER_TOKEN_TO_END = (
 CHUNK_GAPS = "gaps between streamed chunks, those of all requests pooled"
 TOKEN_GAPS = "gaps between tokens, 0 within one chunk, those of all requests pooled"
 
-NO_CACHE_RESET = "the file does not say what the prefix cache held"
 _STATISTICS = {"mean": None, "p50": 0.50, "p90": 0.90, "p95": 0.95, "p99": 0.99}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ...schema.imported import Imported, ImportedRow
@@ -13,6 +13,7 @@ _METRICS = {
     "tpot_s": ("tpot", f.PER_TOKEN_TO_END),
     "e2e_s": ("e2e_latency", f.TO_END),
 }
+_ALL_TOKENS = "of each request, first token to the end of the answer over all its output tokens"
 _STATISTICS = ("mean", "p25", "p50", "p75", "p90", "p95", "p99")
 _CLOSED = (
     "closed loop alone: each user sends when its last answer has come, so a slow server is "
@@ -35,6 +36,10 @@ def read(data: Mapping[str, Any], source: str) -> Iterator[Imported]:
         for metric, (name, _) in _METRICS.items()
         if f.table(stats.get(name))
     }
+    rows = tuple(_row(request, unit) for request in data["individual_request_metrics"])
+    definitions = {name: _METRICS[name][1] for name in metrics}
+    if _over_all_tokens(rows):
+        definitions["tpot_s"] = _ALL_TOKENS
     yield Imported(
         tool="genai-bench",
         source=source,
@@ -46,11 +51,19 @@ def read(data: Mapping[str, Any], source: str) -> Iterator[Imported]:
         duration_s=f.number(totals.get("run_duration")),
         warm_up="the file does not say; none by default",
         metrics=metrics,
-        definitions={name: _METRICS[name][1] for name in metrics},
+        definitions=definitions,
         throughput=_throughput(totals),
         faults=(_CLOSED,),
-        rows=tuple(_row(request, unit) for request in data["individual_request_metrics"]),
+        rows=rows,
     )
+
+
+def _over_all_tokens(rows: Sequence[ImportedRow]) -> bool:
+    """Early versions divided by all output tokens; the file names no version, its rows tell."""
+    for row in rows:
+        if row.tpot_s and row.e2e_s and row.ttft_s and row.output_tokens:
+            return round((row.e2e_s - row.ttft_s) / row.tpot_s) == row.output_tokens
+    return False
 
 
 def _throughput(totals: Mapping[str, Any]) -> dict[str, float]:

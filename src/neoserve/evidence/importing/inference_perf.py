@@ -40,14 +40,14 @@ def read(data: Mapping[str, Any], source: str) -> Iterator[Imported]:
         for metric, (field, _) in _METRICS.items()
         if f.table(latency.get(field))
     }
-    concurrency = f.count(load.get("concurrency"))
+    concurrency, rate_rps = f.count(load.get("concurrency")), f.number(load.get("requested_rate"))
     goodput = f.table(served.get("goodput_metrics"))
     yield Imported(
         tool="inference-perf",
         source=source,
-        open_loop=concurrency is None,
+        open_loop=False if concurrency is not None else (None if rate_rps is None else True),
         arrival="closed" if concurrency is not None else "",
-        request_rate_rps=f.number(load.get("requested_rate")),
+        request_rate_rps=rate_rps,
         max_concurrency=concurrency,
         num_requests=f.count(load.get("count")),
         num_failed=f.count(f.table(data["failures"]).get("count")),

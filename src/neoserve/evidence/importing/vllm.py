@@ -19,6 +19,7 @@ _DEFINITIONS = {
     "e2e_s": f.TO_LAST_TOKEN,
     "e2e_arrival_s": f.FROM_ARRIVAL,
 }
+_ARRAYS = ("ttfts", "itls", "input_lens", "output_lens", "errors")
 _PERCENTILES = ("p25", "p50", "p75", "p90", "p95", "p99", "p99.9")
 _TOLERANCE = 0.01  # of a mean: what the file says and what its arrays give
 
@@ -37,8 +38,10 @@ def read(data: Mapping[str, Any], source: str) -> Iterator[Imported]:
     metrics = stated | computed
     completed, failed = f.count(data.get("completed")), _num_failed(data, rows)
     arrival, open_loop = _arrival(data)
+    tool, version = _tool(data, is_sglang)
     yield Imported(
-        tool="sglang bench_serving" if is_sglang else _tool(data),
+        tool=tool,
+        tool_version=version,
         source=source,
         model=str(data.get("model_id") or ""),
         open_loop=open_loop,
@@ -58,8 +61,14 @@ def read(data: Mapping[str, Any], source: str) -> Iterator[Imported]:
     )
 
 
-def _tool(data: Mapping[str, Any]) -> str:
-    return "vllm-bench" if "steady_state" in data else "vllm bench serve"
+def _tool(data: Mapping[str, Any], is_sglang: bool) -> tuple[str, str]:
+    """Who wrote it, and its version where the file says; NeoServe's own export does."""
+    name, _, version = str(data.get("label") or "").partition(" ")
+    if name == "neoserve":
+        return name, version
+    if is_sglang:
+        return "sglang bench_serving", ""
+    return ("vllm-bench" if "steady_state" in data else "vllm bench serve"), ""
 
 
 def _stated(data: Mapping[str, Any], e2e: str) -> dict[str, dict[str, float]]:
@@ -99,25 +108,26 @@ def _latencies_s(data: Mapping[str, Any], served: Sequence[ImportedRow]) -> list
 
 
 def _rows(data: Mapping[str, Any]) -> Iterator[ImportedRow]:
-    columns = [data.get(name) for name in ("ttfts", "itls", "input_lens", "output_lens", "errors")]
-    if not all(isinstance(column, list) for column in columns):
+    if not all(isinstance(data.get(name), list) for name in _ARRAYS):
         return
-    sent = data.get("start_times") or [None] * len(columns[0])  # type: ignore[arg-type]
+    nothing: list[float | None] = [None] * len(data["ttfts"])
+    sent, e2e = data.get("start_times") or nothing, data.get("latencies") or nothing
     first = min(f.present(sent), default=0.0)
-    for start, ttft, gaps, prompt, output, error in zip(sent, *columns, strict=True):  # type: ignore[arg-type]
+    columns = (data[name] for name in _ARRAYS)
+    for start, end, ttft, gaps, prompt, output, error in zip(sent, e2e, *columns, strict=True):
         sent_s = None if start is None else start - first
         if error:
-            yield ImportedRow(sent_s=sent_s, prompt_tokens=prompt, error=str(error))
-            continue
-        streaming_s = sum(gaps)
-        yield ImportedRow(
-            sent_s=sent_s,
-            ttft_s=ttft,
-            tpot_s=streaming_s / (output - 1) if output > 1 else None,
-            e2e_s=ttft + streaming_s,
-            prompt_tokens=prompt,
-            output_tokens=output,
-        )
+            yield ImportedRow(sent_s=sent_s, prompt_tokens=prompt, error=error)
+        else:
+            e2e_s = ttft + sum(gaps) if end is None else end
+            yield ImportedRow(
+                sent_s=sent_s,
+                ttft_s=ttft,
+                tpot_s=(e2e_s - ttft) / (output - 1) if output > 1 else None,
+                e2e_s=e2e_s,
+                prompt_tokens=prompt,
+                output_tokens=output,
+            )
 
 
 def _num_failed(data: Mapping[str, Any], rows: Sequence[ImportedRow]) -> int | None:
@@ -132,6 +142,8 @@ def _num_failed(data: Mapping[str, Any], rows: Sequence[ImportedRow]) -> int | N
 def _arrival(data: Mapping[str, Any]) -> tuple[str, bool | None]:
     """The law, and whether the loop is open."""
     rate, limit = data.get("request_rate"), data.get("max_concurrency")
+    if isinstance(told := data.get("arrival"), str):  # our own export says more than vLLM can
+        return told, told != "closed"
     if rate == "trace":
         return "trace", limit is None
     if f.number(rate) is None:  # "inf"
