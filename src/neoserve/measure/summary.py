@@ -1,4 +1,4 @@
-"""Rows to figures: quantiles with exact intervals, and rates over the steady window."""
+"""Rows to figures: quantiles with intervals that mind dependence, and rates while load was on."""
 
 from __future__ import annotations
 
@@ -7,21 +7,25 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from ..schema.trial import Quantile, RequestRow, Summary
-from ..stats import mean, quantile, quantile_interval
+from ..schema.trial import Quantile, RequestRow, Summary, TrialCost
+from ..schema.workload import Slo, Target
+from ..stats import autocorrelation_time, dependence, mean, quantile, quantile_interval
+from .backlog import backlog
 
 Measure = Callable[[RequestRow], float | None]
 
 _NEVER_S = 1e300  # stands for a failed request's latency; interpolation with inf gives nan
-_WARM_UP_SHARE = 0.1  # of the requests, trimmed from the steady window
+_Z = 1.96  # two-sided 95 %
+_MIN_CLUSTERS = 10  # requests, below which the spread between them is not known
 
 
 class Steady(msgspec.Struct, frozen=True):
-    """What the engine did while load was on. Rates are null where the window is empty."""
+    """What the engine did while the measured requests arrived. Null where there is no window."""
 
     from_s: float
     until_s: float
     output_tokens_per_s: float | None
+    input_tokens_per_s: float | None
     offered_rps: float | None
     served_rps: float | None
     load_limited: bool
@@ -42,9 +46,22 @@ def e2e_s(row: RequestRow) -> float | None:
     return row.e2e_s
 
 
+def queue_s(row: RequestRow) -> float | None:
+    """From sending to the start of its prefill, where the server says."""
+    return row.queue_s
+
+
+MEASURES: dict[str, Measure] = {"ttft": ttft_s, "tpot": tpot_s, "e2e": e2e_s}  # by SLO metric
+
+
+def measured(rows: Sequence[RequestRow]) -> list[RequestRow]:
+    """The rows that a trial is judged by, in due order; no warm-up, no drain."""
+    return sorted((row for row in rows if row.phase == "measured"), key=lambda row: row.due_s)
+
+
 def judged(rows: Sequence[RequestRow]) -> list[RequestRow]:
-    """All that were put to the server; those ended by us say nothing about it."""
-    return [row for row in rows if row.status not in ("cancelled", "unsent")]
+    """Measured rows that were put to the server; those ended by us say nothing about it."""
+    return [row for row in measured(rows) if row.status not in ("cancelled", "unsent")]
 
 
 def latencies_s(rows: Sequence[RequestRow], measure: Measure) -> tuple[list[float], int]:
@@ -58,23 +75,75 @@ def latencies_s(rows: Sequence[RequestRow], measure: Measure) -> tuple[list[floa
 
 
 def summarize(rows: Sequence[RequestRow], measure: Measure) -> Summary:
-    """One latency over judged rows, failed ones infinitely slow."""
+    """One latency over judged rows in due order, failed ones infinitely slow.
+
+    Intervals are those of as many independent requests as these are worth.
+    """
+    values = series_s(rows, measure)
     served, num_failed = latencies_s(rows, measure)
-    values = served + [_NEVER_S] * num_failed
+    num_independent = len(values) / dependence(values)
     return Summary(
         num=len(values),
         num_failed=num_failed,
         mean=mean(served) if served else None,
-        p50=_quantile(values, 0.50),
-        p95=_quantile(values, 0.95),
-        p99=_quantile(values, 0.99),
+        p50=_quantile(values, 0.50, num_independent),
+        p95=_quantile(values, 0.95, num_independent),
+        p99=_quantile(values, 0.99, num_independent),
     )
 
 
-def _quantile(values: list[float], p: float) -> Quantile:
+def series_s(rows: Sequence[RequestRow], measure: Measure) -> list[float]:
+    """The latencies in the order of the rows; 1e300 for failed ones."""
+    values = [measure(row) if row.status == "ok" else _NEVER_S for row in rows]
+    return [value for value in values if value is not None]
+
+
+def summarize_queue(rows: Sequence[RequestRow]) -> Summary:
+    """Time in the server's queue, of the requests for which it is known."""
+    return summarize([row for row in rows if row.queue_s is not None], queue_s)
+
+
+def summarize_itl(rows: Sequence[RequestRow]) -> Summary:
+    """All gaps between tokens of all served answers.
+
+    Gaps of one answer are alike, so the intervals rest on the spread between answers
+    (Woodruff 1952 with a clustered variance), widened by their dependence. Failed requests have
+    no gaps to count.
+    """
+    clusters = [sorted(row.itl_s) for row in rows if row.status == "ok" and row.itl_s]
+    gaps = sorted(gap for cluster in clusters for gap in cluster)
+    return Summary(
+        num=len(gaps),
+        num_failed=sum(row.status != "ok" for row in rows),
+        mean=mean(gaps) if gaps else None,
+        p50=_clustered_quantile(clusters, gaps, 0.50),
+        p95=_clustered_quantile(clusters, gaps, 0.95),
+        p99=_clustered_quantile(clusters, gaps, 0.99),
+    )
+
+
+def _clustered_quantile(
+    clusters: Sequence[Sequence[float]], gaps: Sequence[float], p: float
+) -> Quantile:
+    if not gaps:
+        return Quantile(value=None, low=None, high=None)
+    value, num = quantile(gaps, p), len(clusters)
+    if num < _MIN_CLUSTERS:
+        return Quantile(value=value, low=None, high=None)
+    excess = [sum(gap <= value for gap in cluster) - p * len(cluster) for cluster in clusters]
+    variance = math.fsum(e * e for e in excess) * num / (num - 1) / len(gaps) ** 2
+    margin = _Z * math.sqrt(variance * autocorrelation_time(excess))
+    return Quantile(
+        value=value,
+        low=quantile(gaps, p - margin) if p > margin else None,
+        high=quantile(gaps, p + margin) if p + margin < 1 else None,
+    )
+
+
+def _quantile(values: list[float], p: float, num_independent: float) -> Quantile:
     if not values:
         return Quantile(value=None, low=None, high=None)
-    low, high = quantile_interval(values, p)
+    low, high = quantile_interval(values, p, num_independent=num_independent)
     return Quantile(value=_finite(quantile(values, p)), low=_finite(low), high=_finite(high))
 
 
@@ -83,29 +152,68 @@ def _finite(value: float) -> float | None:
 
 
 def steady(rows: Sequence[RequestRow]) -> Steady:
-    """Rates between the first tenth of the arrivals and the last one: no warm-up, no drain."""
-    due_s = sorted(row.due_s for row in rows)
-    if not due_s:
-        return Steady(0.0, 0.0, None, None, None, load_limited=False)
-    from_s, until_s = due_s[int(len(due_s) * _WARM_UP_SHARE)], due_s[-1]
+    """Rates between the first and the last measured arrival, by requests of every phase."""
+    due_s = [row.due_s for row in measured(rows) if row.status != "unsent"]
+    from_s, until_s = (due_s[0], due_s[-1]) if due_s else (0.0, 0.0)
     length_s = until_s - from_s
     if length_s <= 0:
-        return Steady(from_s, until_s, None, None, None, load_limited=False)
-    tokens = sum(_tokens_within(row, from_s, until_s) for row in rows)
-    num_due = sum(from_s < due <= until_s for due in due_s)
+        return Steady(from_s, until_s, None, None, None, None, load_limited=False)
+    num_due = sum(from_s < row.due_s <= until_s for row in rows)
     num_done = sum(
-        from_s < row.last_token_s <= until_s
-        for row in rows
-        if row.status == "ok" and row.last_token_s is not None
+        row.status == "ok" and _within(row.last_token_s, from_s, until_s) for row in rows
     )
+    prompts = (row for row in rows if _within(row.first_token_s, from_s, until_s))
     return Steady(
         from_s=from_s,
         until_s=until_s,
-        output_tokens_per_s=tokens / length_s,
+        output_tokens_per_s=sum(_tokens_within(row, from_s, until_s) for row in rows) / length_s,
+        input_tokens_per_s=sum(row.prompt_tokens for row in prompts) / length_s,
         offered_rps=num_due / length_s,
         served_rps=num_done / length_s,
         load_limited=_keeps_up(rows, num_due, num_done),
     )
+
+
+def goodput_rps(rows: Sequence[RequestRow], slo: Slo, window: Steady) -> float | None:
+    """Measured requests a second that kept every latency bound; null without a window or an SLO."""
+    targets = [target for target in slo.targets if target.metric in MEASURES]
+    length_s = window.until_s - window.from_s
+    if length_s <= 0 or not targets:
+        return None
+    due = [row for row in judged(rows) if window.from_s < row.due_s <= window.until_s]
+    return sum(keeps(row, targets) for row in due) / length_s
+
+
+def keeps(row: RequestRow, targets: Sequence[Target]) -> bool:
+    """Did this request keep each bound? What an answer of one token has no value for, it keeps."""
+    values = [(MEASURES[target.metric](row), target.limit) for target in targets]
+    return row.status == "ok" and all(value is None or value < limit for value, limit in values)
+
+
+def cost_at(
+    usd_per_hour: float,
+    price_source: str,
+    output_tokens_per_s: float | None,
+    input_tokens_per_s: float | None,
+) -> TrialCost | None:
+    """USD per million tokens, each dividing the whole price; null where no tokens were served."""
+    if not output_tokens_per_s or not input_tokens_per_s:
+        return None
+
+    def usd_per_mtok(tokens_per_s: float) -> float:
+        return usd_per_hour / 3600 / tokens_per_s * 1e6
+
+    return TrialCost(
+        usd_per_hour=usd_per_hour,
+        price_source=price_source,
+        usd_per_mtok_output=usd_per_mtok(output_tokens_per_s),
+        usd_per_mtok_input=usd_per_mtok(input_tokens_per_s),
+        usd_per_mtok_total=usd_per_mtok(output_tokens_per_s + input_tokens_per_s),
+    )
+
+
+def _within(time_s: float | None, from_s: float, until_s: float) -> bool:
+    return time_s is not None and from_s < time_s <= until_s
 
 
 def _keeps_up(rows: Sequence[RequestRow], num_due: int, num_done: int) -> bool:
@@ -114,7 +222,8 @@ def _keeps_up(rows: Sequence[RequestRow], num_due: int, num_done: int) -> bool:
     Below saturation it wanders around a level; above, it grows with the share of excess load.
     """
     chance = max(min(3, num_due // 3), 0.05 * num_due)  # of a few requests most have to be through
-    return all(row.status == "ok" for row in rows) and num_due - num_done <= chance
+    all_ok = all(row.status == "ok" for row in measured(rows))
+    return all_ok and num_due - num_done <= chance and not backlog(rows).is_saturated
 
 
 def _tokens_within(row: RequestRow, from_s: float, until_s: float) -> float:

@@ -1,81 +1,109 @@
-"""Does a load meet its SLO, beyond chance? Exact for percentiles, whatever the distribution."""
+"""Does a load meet its SLO, beyond chance? Exact for percentiles of independent requests.
+
+Requests count in due order, up to the first whose outcome is open: fast answers end first, so
+those that have ended would flatter the server. Every request is a look of an exact sequential
+test; what proves a target while the trial runs proves it for whoever reads the rows later.
+Requests that depend on each other count as the fewer independent ones that they are worth.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from ..schema.trial import RequestRow, Verdict
-from ..schema.workload import Slo, Target
-from ..stats import binomial_cdf, mean
-from .summary import e2e_s, judged, latencies_s, tpot_s, ttft_s
+from ..schema.workload import Slo
+from .backlog import backlog
+from .rules import LEVEL, Reading, Rule, rule_for
+from .summary import MEASURES, measured
 
-LEVEL = 0.05  # chance of a wrong PASS, and of a wrong FAIL
-
-_MEASURES = {"ttft": ttft_s, "tpot": tpot_s, "e2e": e2e_s}
-_MIN_FOR_MEAN = 30  # below, the normal approximation of a mean is not to be trusted
-_Z = 1.6449  # one-sided 95 %
+__all__ = ["LEVEL", "Judgement", "Reading", "Watch", "judge"]
 
 
-def judge(rows: Sequence[RequestRow], slo: Slo) -> tuple[Verdict, tuple[str, ...]]:
+class Judgement(NamedTuple):
+    """A verdict, a sentence for each target, and how many requests are worth one."""
+
+    verdict: Verdict
+    reasons: tuple[str, ...]
+    dependence: float
+
+
+def judge(rows: Sequence[RequestRow], slo: Slo, num_planned: int | None = None) -> Judgement:
     """PASS when every target is proven, FAIL when one is disproven; with a reason for each.
 
-    A request that was cancelled in flight might have gone either way: it counts against both.
+    `rows` are all of a trial, finished or cut off; `num_planned` is how many measured requests
+    were planned, by default those in `rows`. A backlog that grows beyond chance has no steady
+    state to prove anything of: it disproves a target that more requests missed than may.
     """
     if not slo.targets:
-        return "INCONCLUSIVE", ("no SLO was given: there is nothing to decide",)
-    # PASS needs every test to reject, so each may take the whole level; FAIL needs one.
-    fail_level = LEVEL / len(slo.targets)
-    judgements = [_judge_target(rows, target, fail_level) for target in slo.targets]
-    verdicts = [verdict for verdict, _ in judgements]
-    reasons = tuple(reason for _, reason in judgements)
+        reason = "no SLO was given: there is nothing to decide"
+        return Judgement("INCONCLUSIVE", (reason,), 1.0)
+    ours = measured(rows)
+    watch = Watch(slo, num_planned or len(ours))
+    watch.read({metric: _readings(rows, ours, metric) for metric in MEASURES})
+    saturated = backlog(rows).is_saturated
+    findings = [rule.finding(saturated) for rule in watch.rules]
+    reasons = tuple(reason for _, reason in findings)
+    if saturated:
+        reasons += ("requests in flight grew beyond chance: the server does not keep up",)
+    verdict = _overall([found for found, _ in findings])
+    return Judgement(verdict, reasons, max(rule.dependence for rule in watch.rules))
+
+
+class Watch:
+    """The same decision while the load runs."""
+
+    def __init__(self, slo: Slo, num_planned: int) -> None:
+        # PASS needs every test to reject, so each may take the whole level; FAIL needs one.
+        fail_level = LEVEL / max(1, len(slo.targets))
+        self.rules: list[Rule] = [
+            rule_for(target, fail_level, max(1, num_planned)) for target in slo.targets
+        ]
+
+    def verdict(self, readings: Mapping[str, Sequence[Reading]]) -> Verdict | None:
+        """What is proven by now, from all readings so far by metric, in due order.
+
+        A value may be a lower bound while it is not final; inf for a failed request. Requests
+        without a value (TPOT of one token) are left out. Null while nothing is proven.
+        """
+        self.read(readings)
+        verdict = _overall([rule.verdict for rule in self.rules])
+        return None if verdict == "INCONCLUSIVE" else verdict
+
+    def read(self, readings: Mapping[str, Sequence[Reading]]) -> None:
+        """Take what is new."""
+        for rule in self.rules:
+            rule.read(readings.get(rule.target.metric, ()))
+
+
+def _overall(verdicts: Sequence[Verdict]) -> Verdict:
     if "FAIL" in verdicts:
-        return "FAIL", reasons
-    return ("PASS" if set(verdicts) == {"PASS"} else "INCONCLUSIVE"), reasons
+        return "FAIL"
+    return "PASS" if set(verdicts) == {"PASS"} else "INCONCLUSIVE"
 
 
-def share_verdict(
-    num: int, num_misses: int, share: float, fail_level: float = LEVEL, num_open: int = 0
-) -> Verdict:
-    """Is the true share of misses at most `share`? Exact one-sided binomial tests.
-
-    PASS with 0 misses of 59, 1 of 93, 3 of 153 for 5 %. `num_open` of the `num` are undecided.
-    """
-    if num and binomial_cdf(num_misses + num_open, num, share) <= LEVEL:
-        return "PASS"
-    at_least = 1 - binomial_cdf(num_misses - 1, num, share) if num_misses else 1.0
-    return "FAIL" if at_least <= fail_level else "INCONCLUSIVE"
+def _readings(rows: Sequence[RequestRow], ours: Sequence[RequestRow], metric: str) -> list[Reading]:
+    """Outcomes of the measured rows as they stood when the trial ended."""
+    end_s = _end_s(rows)
+    found = [_reading(row, metric, end_s) for row in ours]
+    return [reading for reading in found if reading is not None]
 
 
-def _judge_target(
-    rows: Sequence[RequestRow], target: Target, fail_level: float
-) -> tuple[Verdict, str]:
-    if target.metric == "quality":
-        return "INCONCLUSIVE", f"{target.show()}: quality was not measured"
-    served, num_failed = latencies_s(judged(rows), _MEASURES[target.metric])
-    num_open = sum(row.status == "cancelled" for row in rows)
-    if target.statistic == "mean":
-        return _judge_mean(served, num_failed + num_open, target)
-    share = 1 - float(target.statistic.removeprefix("p")) / 100
-    misses = num_failed + sum(value >= target.limit for value in served)
-    num = len(served) + num_failed + num_open
-    verdict = share_verdict(num, misses, share, fail_level, num_open)
-    cut = f", {num_open} were cut off" if num_open else ""
-    return verdict, f"{target.show()}: {misses} of {num} requests missed{cut}: {verdict}"
+def _end_s(rows: Sequence[RequestRow]) -> float:
+    """When the trial ended, at the earliest: the last that was observed."""
+    stamps = ((row.sent_s, row.first_token_s, row.last_token_s) for row in rows)
+    return max((t for three in stamps for t in three if t is not None), default=0.0)
 
 
-def _judge_mean(served: list[float], num_missing: int, target: Target) -> tuple[Verdict, str]:
-    if num_missing:
-        verdict: Verdict = "INCONCLUSIVE"
-        return verdict, f"{target.show()}: {num_missing} requests gave no value to average"
-    if len(served) < _MIN_FOR_MEAN:
-        return "INCONCLUSIVE", f"{target.show()}: {len(served)} requests are too few for a mean"
-    average = mean(served)
-    spread = sum((value - average) ** 2 for value in served) / (len(served) - 1)
-    margin = _Z * math.sqrt(spread / len(served))
-    verdict = "INCONCLUSIVE"
-    if average + margin < target.limit:
-        verdict = "PASS"
-    elif average - margin >= target.limit:
-        verdict = "FAIL"
-    return verdict, f"{target.show()}: mean {average:.4g} s ± {margin:.2g} s: {verdict}"
+def _reading(row: RequestRow, metric: str, end_s: float) -> Reading | None:
+    if row.status == "ok":
+        value = MEASURES[metric](row)
+        return None if value is None else (value, True)
+    if row.status not in ("cancelled", "unsent"):
+        return math.inf, True
+    if metric == "ttft" and row.ttft_s is not None:
+        return row.ttft_s, True
+    if metric == "tpot" or row.status == "unsent":
+        return 0.0, False
+    return end_s - row.due_s, False  # it was in flight until the trial ended

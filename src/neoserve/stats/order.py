@@ -1,9 +1,11 @@
-"""Order statistics with exact, distribution-free intervals. Pure; imports nothing of ours."""
+"""Order statistics with exact, distribution-free intervals."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+
+from .binomial import binomial_pmf
 
 
 def mean(values: Sequence[float]) -> float:
@@ -24,40 +26,36 @@ def quantile(values: Sequence[float], p: float) -> float:
 
 
 def quantile_interval(
-    values: Sequence[float], p: float, confidence: float = 0.95
+    values: Sequence[float], p: float, confidence: float = 0.95, num_independent: float = math.inf
 ) -> tuple[float, float]:
     """Two-sided order-statistic interval of the p-quantile; ±inf where n is too small.
 
     The number of values at or below the true quantile is Binomial(n, p), whatever the
-    distribution (David and Nagaraja, Order Statistics, 7.1), so the bounds are exact.
+    distribution (David and Nagaraja, Order Statistics, 7.1), so the bounds are exact. Values that
+    depend on each other say as much as `num_independent` others: the ranks are those of that many,
+    spread over all and rounded outwards.
     """
+    n = max(0, math.floor(min(num_independent, len(values))))
+    low, high = _interval_ranks(n, p, (1 - confidence) / 2)
     ordered = sorted(values)
-    n = len(ordered)
-    tail = (1 - confidence) / 2
+    lower, upper = -math.inf, math.inf
+    if low >= 1:
+        lower = ordered[(low - 1) * len(ordered) // n]
+    if high <= n:
+        upper = ordered[len(ordered) - 1 - (n - high) * len(ordered) // n]
+    return lower, upper
+
+
+def _interval_ranks(n: int, p: float, tail: float) -> tuple[int, int]:
+    """Ranks of the bounds among n independent values; 0 and n + 1 stand for none."""
+    low, high = 0, n + 1
     if tail <= 0.0:  # nothing finite is certain; the sum below would only round to it
-        return -math.inf, math.inf
+        return low, high
     below = 0.0  # P(X <= k - 1) while k grows
-    low, high = 0, n + 1  # ranks; 0 and n + 1 stand for -inf and +inf
     for k in range(n + 1):
         if below <= tail:
             low = k
         below += binomial_pmf(k, n, p)
         if below >= 1 - tail:
-            high = k + 1
-            break
-    lower = ordered[low - 1] if low >= 1 else -math.inf
-    upper = ordered[high - 1] if high <= n else math.inf
-    return lower, upper
-
-
-def binomial_pmf(k: int, n: int, p: float) -> float:
-    """P(X = k) for X ~ Binomial(n, p), stable for large n through log-gamma."""
-    if p in (0.0, 1.0):
-        return 1.0 if k == n * p else 0.0
-    log_choose = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
-    return math.exp(log_choose + k * math.log(p) + (n - k) * math.log1p(-p))
-
-
-def binomial_cdf(k: int, n: int, p: float) -> float:
-    """P(X <= k) for X ~ Binomial(n, p)."""
-    return min(1.0, math.fsum(binomial_pmf(i, n, p) for i in range(k + 1)))
+            return low, k + 1
+    return low, high

@@ -1,0 +1,37 @@
+"""Order statistics, exact intervals, sequential tests, dependent series. Pure; needs no library."""
+
+from .binomial import (
+    beta_cdf,
+    beta_quantile,
+    binomial_cdf,
+    binomial_pmf,
+    clopper_pearson,
+)
+from .order import mean, quantile, quantile_interval
+from .sequential import SequentialShare
+from .series import (
+    autocorrelation_time,
+    block_bootstrap_interval,
+    dependence,
+    isotonic,
+    ranks,
+    slope,
+)
+
+__all__ = [
+    "SequentialShare",
+    "autocorrelation_time",
+    "beta_cdf",
+    "beta_quantile",
+    "binomial_cdf",
+    "binomial_pmf",
+    "block_bootstrap_interval",
+    "clopper_pearson",
+    "dependence",
+    "isotonic",
+    "mean",
+    "quantile",
+    "quantile_interval",
+    "ranks",
+    "slope",
+]

@@ -1,0 +1,103 @@
+"""An exact sequential test of a share of misses that may be looked at after every trial.
+
+Group-sequential by alpha spending (Lan and DeMets 1983) with one trial a group. The probability
+of having crossed a bound is carried forward exactly (Armitage, McPherson and Rowe 1969), not
+taken from a normal approximation, which is far off for a few misses.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+
+_NEGLIGIBLE = 1e-17  # probability of a tail that no longer takes part
+
+Spending = Callable[[float], float]  # share of the trials made -> share of the level spent
+
+
+def square_root_spending(progress: float) -> float:
+    """Early on half way between an even spending and all at once; see docs/verdicts.md."""
+    return math.sqrt(progress)
+
+
+class SequentialShare:
+    """Is the true share of misses at most `share`, or above? Two one-sided tests.
+
+    Each errs with at most `level`, whenever it is stopped and whether or not the other is heeded.
+    `planned` trials spread the level; more may be made.
+    """
+
+    def __init__(
+        self,
+        share: float,
+        level: float,
+        planned: int,
+        spending: Spending = square_root_spending,
+    ) -> None:
+        if not (0 < share < 1 and 0 < level < 1 and planned >= 1):
+            raise ValueError(f"share {share}, level {level} in (0, 1) and planned {planned} >= 1")
+
+        def allowed(n: int) -> float:
+            return level * spending(min(1.0, n / planned))
+
+        self._pass = _Lazy(_pass_bounds(share, allowed), first=-1)
+        self._fail = _Lazy(_fail_bounds(share, allowed), first=1)
+
+    def pass_bound(self, n: int) -> int:
+        """So many misses or fewer among the first n prove the share; -1: not even none."""
+        return self._pass[n]
+
+    def fail_bound(self, n: int) -> int:
+        """So many misses or more among the first n disprove the share; n + 1 or more: none do."""
+        return self._fail[n]
+
+
+class _Lazy:
+    """Bounds as far as they were asked for."""
+
+    def __init__(self, source: Iterator[int], first: int) -> None:
+        self._source = source
+        self._known = [first]
+
+    def __getitem__(self, n: int) -> int:
+        missing = n + 1 - len(self._known)
+        if missing > 0:
+            self._known.extend(itertools.islice(self._source, missing))
+        return self._known[n]
+
+
+def _pass_bounds(share: float, allowed: Callable[[int], float]) -> Iterator[int]:
+    fewest, mass, spent = 0, [1.0], 0.0  # mass[i]: undecided with fewest + i misses
+    for n in itertools.count(1):
+        mass = _after_one_more(mass, share)
+        num_crossed = 0
+        for crossing in mass:
+            if spent + crossing > allowed(n):
+                break
+            spent += crossing
+            num_crossed += 1
+        del mass[:num_crossed]
+        fewest += num_crossed
+        while mass[-1] < _NEGLIGIBLE:
+            mass.pop()
+        yield fewest - 1
+
+
+def _fail_bounds(share: float, allowed: Callable[[int], float]) -> Iterator[int]:
+    fewest, mass, spent = 0, [1.0], 0.0
+    for n in itertools.count(1):
+        mass = _after_one_more(mass, share)
+        # One count at most: a bound that falls would disprove by a trial that did not miss.
+        if spent + mass[-1] <= allowed(n):
+            spent += mass.pop()
+        num_gone = next(i for i, part in enumerate(mass) if part >= _NEGLIGIBLE)
+        del mass[:num_gone]
+        fewest += num_gone
+        yield fewest + len(mass)
+
+
+def _after_one_more(mass: list[float], share: float) -> list[float]:
+    kept = 1 - share
+    inner = [a * kept + b * share for b, a in itertools.pairwise(mass)]
+    return [mass[0] * kept, *inner, mass[-1] * share]
