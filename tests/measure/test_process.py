@@ -150,20 +150,22 @@ def test_the_program_ends_and_takes_its_family_along(tmp_path):
 
 
 PARENT = """
-import sys, time
+import signal, sys, time
 from pathlib import Path
 from neoserve.measure.engine.process import Process
 process = Process("engine", [sys.executable, "-uc", {family!r}], {{}}, Path({log!r}))
 process.wait_until(lambda: "\\n" in process.log(), 10, str)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job of the background ignores it
 print(process.group, process.log(), flush=True)
 time.sleep(60)
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_killed_parent_leaves_nothing(tmp_path, number):
     code = PARENT.format(family=FAMILY, log=str(tmp_path / "log"))
-    parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL, text=True)  # fmt: skip
     pids = [int(word) for word in parent.stdout.readline().split()]
     assert len(pids) == 5
     assert not any(map(gone, pids))

@@ -152,17 +152,29 @@ _PREFIX = re.compile(
 )
 _EXCEPTION = re.compile(r"^(?:[a-zA-Z_]\w*\.)*([A-Z]\w*(?:Error|Exception)): (.+)$")
 _USAGE = re.compile(r"^[\w./-]+: error: (.+)$", re.MULTILINE)
+_PLAIN = ("ValueError", "RuntimeError", "ValidationError")  # their text alone says it
 
 
 def first_exception(log: str, second_hand: Sequence[str] = ()) -> str:
     """The last line of the first traceback; lines that hold a word of `second_hand` come last."""
     found = []
-    for line in log.splitlines():
-        if match := _EXCEPTION.match(_PREFIX.sub("", line).strip()):
+    lines = [_PREFIX.sub("", line) for line in log.splitlines()]
+    for line, following in zip(lines, [*lines, ""][1:], strict=True):
+        if match := _EXCEPTION.match(line.strip()):
             kind, text = match[1], match[2].strip()
-            found.append(text if kind in ("ValueError", "RuntimeError") else f"{kind}: {text}")
+            if kind == "ValidationError":  # pydantic: its text is a count, the reason comes next
+                text = following.strip().removeprefix("Value error, ").partition(" [type=")[0]
+            found.append(_brief(text if kind in _PLAIN else f"{kind}: {text}"))
     first_hand = [text for text in found if not any(word in text for word in second_hand)]
     return (first_hand or found or [""])[0]
+
+
+def _brief(text: str, max_chars: int = 300) -> str:
+    """Whole sentences, as many as fit."""
+    if len(text) <= max_chars:
+        return text
+    end = text.rfind(". ", 0, max_chars)
+    return text[: end + 1] if end > 0 else f"{text[:max_chars]}…"
 
 
 def usage_error(log: str) -> str:
