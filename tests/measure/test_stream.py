@@ -32,7 +32,8 @@ WHOLE = [
 def test_a_whole_answer():
     row = read_answer(ROW, WHOLE)
     assert row == RequestRow(
-        due_s=0.0, sent_s=0.1, first_token_s=2.0, last_token_s=4.0, prompt_tokens=7, output_tokens=3,
+        due_s=0.0, sent_s=0.1, first_token_s=2.0, last_token_s=4.0,
+        prompt_tokens=7, output_tokens=3,
         itl_s=(1.0,),
     )
     assert (row.ttft_s, row.e2e_s, row.tpot_s) == (2.0, 4.0, 1.0)

@@ -29,7 +29,7 @@ class Wire(asyncio.Transport):
         pass
 
 
-def receive(pieces, then=lambda connection: None):
+def receive(pieces, then=lambda _: None):
     """Feed a connection with these reads; its answer, or the error it ended in."""
 
     async def go():
@@ -123,7 +123,8 @@ def test_what_is_not_http_breaks_with_a_reason(pieces, message):
 
 
 def test_a_lost_connection_breaks_with_its_reason():
-    lost = receive([HEAD + b"5\r\nab"], lambda c: c.connection_lost(ConnectionResetError("by peer")))
+    reset = ConnectionResetError("by peer")
+    lost = receive([HEAD + b"5\r\nab"], lambda c: c.connection_lost(reset))
     assert lost[0] == "ConnectionResetError: by peer"
     assert lost[1].text() == "ab"
     closed = receive([], lambda c: c.connection_lost(None))
@@ -160,7 +161,8 @@ def test_urls(url, host, port, base):
 
 
 def test_a_request_names_its_host_and_length():
-    request = Origin.of("http://[::1]:9/x").request("POST", "/v1/a", b"{}", {"Authorization": "B k"})
+    headers = {"Authorization": "B k"}
+    request = Origin.of("http://[::1]:9/x").request("POST", "/v1/a", b"{}", headers)
     head, body = request.split(b"\r\n\r\n")
     assert head.split(b"\r\n")[:2] == [b"POST /x/v1/a HTTP/1.1", b"Host: [::1]:9"]
     assert b"Content-Length: 2" in head

@@ -29,7 +29,7 @@ from ..measure.host import host_print, usable_cores
 from ..measure.trial import TrialAsk
 from ..schema.bench import Bench
 from ..schema.engine import EngineConfig
-from ..schema.trial import HostPrint, Trial
+from ..schema.trial import HostPrint
 from ..tune.session import Session
 from .progress import Live
 
@@ -63,7 +63,8 @@ def bench(ask: BenchAsk, note: Say) -> Bench:
     host = host_print(versions={config.engine: config.version} if config.version else {})
     run = Run.create(
         folder, "bench", seed=ask.trial.workload.seed, host=host,
-        versions={"neoserve": importlib.metadata.version("neoserve"), config.engine: config.version},
+        versions={"neoserve": importlib.metadata.version("neoserve"),
+                  config.engine: config.version},
     )  # fmt: skip
     cores = core_plan(ask, config, host)
     with _engine(ask, config, run, cores, note) as engine:
@@ -190,8 +191,9 @@ def fresh_folder(path: Path) -> Path:
     return candidate
 
 
-def exit_code(trial: Trial) -> int:
+def exit_code(found: Bench) -> int:
     """0 met, 1 not met, 3 undecided, 4 void; without an SLO a measurement is all that was asked."""
+    trial = found.trials[-1]
     if trial.verdict == "INCONCLUSIVE" and not trial.slo.targets and trial.num_ok:
         return EXIT_MET
     return {

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ..catalog.hardware import find_machine, stale_days
 from ..errors import AskError
+from ..measure.arrivals import num_requests_for
 from ..measure.dataset import read_dataset
 from ..measure.traces import read_trace
 from ..measure.trial import TrialAsk
@@ -70,7 +71,7 @@ def _num_requests(args: argparse.Namespace, workload: Workload) -> int:
         raise AskError("--num-prompts and --duration say the same; give one")
     if not workload.rate_rps:
         raise AskError("--duration needs --request-rate; a closed load takes --num-prompts")
-    return max(1, round(workload.rate_rps * args.duration))
+    return num_requests_for(workload, args.duration)
 
 
 def _environment(pairs: list[str]) -> dict[str, str]:

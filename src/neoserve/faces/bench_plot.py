@@ -31,14 +31,17 @@ def svg(observed: Observed) -> str:
     """Histograms of TTFT and TPOT, then TTFT and requests in flight over the load."""
     rows = [row for row in observed.rows if row.phase == "measured" and row.status == "ok"]
     limits = {t.metric: t.limit for t in observed.trial.slo.targets if t.metric != "quality"}
+    ttft_s = [row.ttft_s for row in rows if row.ttft_s is not None]
+    tpot_s = [row.tpot_s for row in rows if row.tpot_s is not None]
     panels = [
-        _histogram("TTFT", [v for row in rows if (v := row.ttft_s) is not None], limits.get("ttft")),
-        _histogram("TPOT", [v for row in rows if (v := row.tpot_s) is not None], limits.get("tpot")),
+        _histogram("TTFT", ttft_s, limits.get("ttft")),
+        _histogram("TPOT", tpot_s, limits.get("tpot")),
         _timeline(observed.rows, limits.get("ttft")),
     ]
     height = 40 + len(panels) * (PANEL + 40)
-    title = escape(f"{observed.trial.engine.engine}: {observed.trial.num_ok} of "
-                   f"{observed.trial.num_judged} requests served, {observed.trial.verdict}")  # fmt: skip
+    trial = observed.trial
+    served = f"{trial.num_ok} of {trial.num_judged} requests served"
+    title = escape(f"{trial.engine.engine}: {served}, {trial.verdict}")
     body = "".join(
         f'<g transform="translate(0 {40 + i * (PANEL + 40)})">{panel}</g>'
         for i, panel in enumerate(panels)

@@ -67,7 +67,9 @@ def rates(trial: Trial) -> str:
         ("output", trial.output_tokens_per_s, "tokens/s"),
         ("input", trial.input_tokens_per_s, "tokens/s"),
     ]
-    lines = [f"{name:<9}{significant(value)} {unit}" for name, value, unit in pairs if value is not None]
+    lines = [
+        f"{name:<9}{significant(value)} {unit}" for name, value, unit in pairs if value is not None
+    ]
     if trial.cost is not None:
         cost = trial.cost
         lines.append(
@@ -99,7 +101,8 @@ def sentence(trial: Trial) -> str:
     cut = "; cut off by Ctrl-C, judged on what there is" if trial.stop == "interrupted" else ""
     if not trial.slo.targets:
         return f"{served}{capacity}{cut}. No SLO was given, so nothing was decided."
-    return f"{trial.verdict} on {trial.slo.show()}: {served}{capacity}{cut} ({'; '.join(trial.reasons)})."
+    why = "; ".join(trial.reasons)
+    return f"{trial.verdict} on {trial.slo.show()}: {served}{capacity}{cut} ({why})."
 
 
 def client_notes(trial: Trial) -> list[str]:
@@ -114,8 +117,8 @@ def client_notes(trial: Trial) -> list[str]:
         notes.append(f"other programs used {client.others_cores:.1f} cores meanwhile")
     if trial.dependence > 1.2:
         notes.append(
-            f"neighbouring requests resemble each other: {trial.dependence:.1f} of them say as much "
-            "as one independent request, and intervals are as much wider"
+            f"neighbouring requests resemble each other: {trial.dependence:.1f} of them say as "
+            "much as one independent request, and intervals are as much wider"
         )
     return notes
 
@@ -153,4 +156,8 @@ def show_selftest(found: SelfTest) -> str:
 
 
 def _spread(name: str, found: Spread) -> list[str]:
-    return [name, *(show_duration(v) if v >= 0 else f"-{show_duration(-v)}" for v in (found.mean_s, found.p95_s, found.p99_s))]
+    return [name, *map(_signed, (found.mean_s, found.p95_s, found.p99_s))]
+
+
+def _signed(value_s: float) -> str:
+    return show_duration(value_s) if value_s >= 0 else f"-{show_duration(-value_s)}"

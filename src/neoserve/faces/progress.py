@@ -58,10 +58,10 @@ def line_of(look: Look, targets: list[Target]) -> str:
     """``142/400 requests, 3.9/s, p95 TTFT 812 ms (limit 3 s), 7 in flight, 65 s left``."""
     rows, now_s = look.board.rows, look.board.now_s
     measured = [row for row in rows if row.phase == "measured"]
-    done = [row for row in measured if row.status not in ("unsent", "cancelled")]
+    done = [row for row in measured if _has_ended(row)]
     if not done:
-        warm = sum(row.phase == "warmup" and row.status not in ("unsent", "cancelled") for row in rows)
-        return f"warming up: {warm} of {sum(row.phase == 'warmup' for row in rows)} requests"
+        warm = [row for row in rows if row.phase == "warmup"]
+        return f"warming up: {sum(map(_has_ended, warm))} of {len(warm)} requests"
     recent = sorted(done, key=lambda row: row.last_token_s or now_s)[-_RECENT:]
     num_failed = sum(row.status != "ok" for row in done)
     parts = [
@@ -86,10 +86,11 @@ def _rolling(rows: list[RequestRow], target: Target) -> str:
 
 
 def _in_flight(look: Look) -> int:
-    return sum(
-        row.status in ("unsent", "cancelled") and (row.sent_s is not None or 0 < row.due_s <= look.board.now_s)
-        for row in look.board.rows
-    )
+    return sum(row.sent_s is not None and not _has_ended(row) for row in look.board.rows)
+
+
+def _has_ended(row: RequestRow) -> bool:
+    return row.status not in ("unsent", "cancelled")
 
 
 def _end_s(measured: list[RequestRow], done: list[RequestRow], now_s: float) -> float:

@@ -18,15 +18,20 @@ from ..schema.trial import (
     ClientFacts,
     EngineFacts,
     HostPrint,
+    PlannedRequest,
     RequestRow,
     SpooledRow,
     Stop,
+    Summary,
     Trial,
+    TrialCost,
 )
 from ..schema.workload import Slo, Workload
-from ..stats import quantile
+from ..stats import mean, quantile
+from ..units import show_duration
+from .arrivals import check_sent
+from .backlog import backlog, drift
 from .schedule import Schedule, parse, to_jsonl
-from .backlog import Backlog, backlog, drift
 from .summary import (
     Steady,
     cost_at,
@@ -41,7 +46,7 @@ from .summary import (
     tpot_s,
     ttft_s,
 )
-from .verdict import Judgement, judge
+from .verdict import judge
 
 _LATE_SHARE = 0.02  # of the TTFT limit; a later client bends what it measures
 _LATE_FLOOR_S = 0.005  # timers and the scheduler alone cost this on a busy host

@@ -113,7 +113,8 @@ class Load:
         try:
             await _first_of(over, tasks)
         finally:
-            for task in (over, *tasks):
+            over.cancel()
+            for task in tasks:
                 task.cancel()
             await asyncio.gather(over, *tasks, return_exceptions=True)
             gc.unfreeze()
