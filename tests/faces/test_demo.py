@@ -71,8 +71,8 @@ def rows(num: int, status: str = "ok") -> list[RequestRow]:
 
 
 def observed(some_rows: list[RequestRow]) -> Trial:
-    slo = Slo.parse_text(demo.SLO)
-    return judge_rows(some_rows, WORKLOAD, slo, EngineConfig(engine="x"), host_print())
+    setting = setting_for(some_rows, workload=WORKLOAD, slo=Slo.parse_text(demo.SLO))
+    return judge_rows(setting, some_rows, planned(some_rows))
 
 
 def predicted(on: str = "H100-SXM") -> Prediction:

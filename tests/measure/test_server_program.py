@@ -1,6 +1,5 @@
 """The embedded server's program, and the seam to servers, without an engine."""
 
-import asyncio
 import http.server
 import signal
 import sys
@@ -12,15 +11,14 @@ import pytest
 from aiohttp import web
 
 from neoserve.errors import AskError, EngineFailed
-from neoserve.measure import load
 from neoserve.measure.engine import driver, llamacpp, llamacpp_server, running
 from neoserve.measure.engine.api import Api, base_url
 from neoserve.measure.engine.running import attach, start
-from neoserve.measure.load import Server
 from neoserve.schema.engine import EngineConfig
 from neoserve.schema.trial import ProcessFacts
 from neoserve.schema.workload import Workload
 
+from .loading import send
 from .truth import Truth, serving
 
 FAKE = SimpleNamespace(
@@ -215,18 +213,6 @@ def test_a_thread_outside_the_engines_cpus_is_named():
     ]
 
 
-# what the load client tells a server
-
-
-def test_a_key_is_sent_as_a_bearer_token():
-    async def headers(key):
-        async with load._session(Server("http://x", api_key=key)) as session:
-            return dict(session.headers)
-
-    assert asyncio.run(headers("k"))["Authorization"] == "Bearer k"
-    assert "Authorization" not in asyncio.run(headers(""))
-
-
 class Nameless(Truth):
     """A server that lists no models."""
 
@@ -236,6 +222,6 @@ class Nameless(Truth):
 
 def test_a_server_without_a_list_is_asked_for_its_only_model():
     with serving(Nameless()) as truth:
-        rows = load.run(truth.url, Workload(prompt_tokens=8, output_tokens=2), 2)
+        rows = send(truth.url, Workload(prompt_tokens=8, output_tokens=2), 2).rows
     assert [row.status for row in rows] == ["ok", "ok"]
     assert {body["model"] for body in truth.asked} == {""}

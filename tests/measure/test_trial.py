@@ -1,101 +1,127 @@
+"""Whole trials on servers of known latencies."""
+
+import math
 import time
 
 import pytest
 
 from neoserve.errors import AskError
-from neoserve.measure import load
-from neoserve.measure.host import host_print
-from neoserve.measure.trial import judge_rows, parse_rows, rows_jsonl
-from neoserve.schema.engine import EngineConfig
-from neoserve.schema.trial import RequestRow, Trial
+from neoserve.measure.engine.running import attach
+from neoserve.measure.prompts import WORDS
+from neoserve.measure.trial import TrialAsk, prepare, readings, run_trial
+from neoserve.schema.trial import RequestRow
 from neoserve.schema.workload import Slo, Workload
 
 from .truth import Truth, serving
 
-WORKLOAD = Workload(arrival="poisson", rate_rps=50.0, prompt_tokens=20, output_tokens=5, seed=2)
-SLO = Slo.parse_text("ttft:p95<2s")
-CONFIG = EngineConfig(engine="truth")
-HOST = host_print()
+WORKLOAD = Workload(arrival="poisson", rate_rps=40.0, prompt_tokens=20, output_tokens=5, seed=2)
 
 
-def rows(num=100, late_s=0.0, **more):
-    given = {"prompt_tokens": 20, "output_tokens": 5, "first": 0.1} | more
-    first = given.pop("first")
-    return [
-        RequestRow(
-            due_s=i / 50, sent_s=i / 50 + late_s, first_token_s=i / 50 + first,
-            last_token_s=i / 50 + first + 0.1, **given,
-        )
-        for i in range(num)
-    ]  # fmt: skip
-
-
-def trial(some_rows, slo=SLO, **more):
-    return judge_rows(some_rows, WORKLOAD, slo, CONFIG, HOST, **more)
+def measure(truth, slo="", num=80, on_row=lambda *_: None, on_look=lambda _: None, **ask):
+    engine = attach(truth.url)
+    fields = {"workload": WORKLOAD, "ends_early": False} | ask
+    asked = TrialAsk(slo=Slo.parse_text(slo), num_requests=num, **fields)
+    return run_trial(engine, prepare(engine, asked), on_row=on_row, on_look=on_look)
 
 
 def test_a_trial_of_a_server_with_a_known_truth():
-    with serving(Truth(ttft_s=0.1)) as truth:
-        seen = load.run(truth.url, WORKLOAD.replace(rate_rps=30.0), 80)
-    result = trial(seen, Slo.parse_text("ttft:p95<10s"))
-    assert result.verdict == "PASS", result.reasons
-    assert 0.1 <= result.ttft_s.p50.value < 0.2
-    assert result.load_limited
-    assert 0 < result.client_late_p99_s <= result.client_late_max_s
-    assert (result.num_rows, result.num_ok, result.failures) == (80, 80, {})
-    assert Trial.parse_json(result.to_json(), "trial") == result
+    looks = []
+    with serving(Truth(ttft_s=0.1, itl_s=0.02)) as truth:
+        found = measure(truth, "ttft:p95<10s", on_look=looks.append)
+    trial = found.trial
+    assert trial.verdict == "PASS", trial.reasons
+    assert 0.1 <= trial.ttft_s.p50.value < 0.2
+    assert 0.018 <= trial.tpot_s.p50.value < 0.03
+    assert trial.load_limited
+    assert 0 < trial.late_p99_s <= trial.late_max_s
+    assert 0 < trial.client.lag_p99_s < 0.1
+    assert (trial.num_planned, trial.num_ok, trial.failures) == (80, 80, {})
+    assert (trial.stop, trial.facts) == ("planned", None)
+    assert len(trial.salt) >= 16
+    assert [row.phase for row in found.rows[:9]] == ["warmup"] * 8 + ["measured"]
+    assert looks[-1].num_planned == 80
+
+
+def test_a_trial_ends_when_its_slo_is_decided():
+    with serving(Truth(ttft_s=0.01)) as truth:
+        passed = measure(truth, "ttft:p95<5s", num=2000, ends_early=True).trial
+        failed = measure(truth, "ttft:p95<5ms", num=2000, ends_early=True).trial
+    assert (passed.verdict, passed.stop) == ("PASS", "decided")
+    assert (failed.verdict, failed.stop) == ("FAIL", "decided")
+    assert failed.num_judged < passed.num_judged < 500
+
+
+def test_a_saturated_server_ends_the_trial():
+    """One request at a time, 50 ms each, 40 a second offered: the backlog grows by 20 a second."""
+    with serving(Truth(ttft_s=0.04, itl_s=0.0025, slots=1)) as truth:
+        trial = measure(truth, "ttft:p95<60s", num=1000, ends_early=True).trial
+    assert (trial.stop, trial.saturated) == ("saturated", True)
+    assert trial.backlog_growth_rps == pytest.approx(20, rel=0.4)
+    assert trial.num_judged < 500
+    assert trial.verdict != "PASS"
 
 
 def test_a_late_client_voids_the_trial():
     """The client's own process is held up; nothing is wrong with the server."""
     with serving(Truth()) as truth:
-        seen = load.run(truth.url, WORKLOAD, 60, on_progress=lambda *_: time.sleep(0.02))
-    result = trial(seen, Slo.parse_text("ttft:p95<300ms"))
-    assert result.verdict == "VOID"
-    assert "client was" in result.reasons[0]
+        trial = measure(truth, "ttft:p95<300ms", on_row=lambda *_: time.sleep(0.02)).trial
+    assert trial.verdict == "VOID"
+    assert "the client sent" in trial.reasons[0]
 
 
-@pytest.mark.parametrize(
-    ("some_rows", "slo", "reason"),
-    [
-        (rows(late_s=0.05), SLO, "late at p99"),
-        (rows(late_s=0.006, first=0.02), Slo(), "late at p99"),
-        (rows(prompt_tokens=21), SLO, "prompts held 21.0 tokens on average, not the 20"),
-        (rows(output_tokens=4), SLO, "outputs held 4.0 tokens"),
-        ([RequestRow(due_s=1.0, status="unsent")], SLO, "nothing was observed"),
-        ([], SLO, "nothing was observed"),
-    ],
-)
-def test_void(some_rows, slo, reason):
-    result = trial(some_rows, slo)
-    assert result.verdict == "VOID"
-    assert reason in " ".join(result.reasons)
+def test_a_cache_that_another_load_warmed_voids_the_trial():
+    with serving(Truth(cached_share=0.8)) as truth:
+        trial = measure(truth, "ttft:p95<5s").trial
+    assert trial.verdict == "VOID"
+    assert "80% of prompt tokens came from a prefix cache" in trial.reasons[0]
 
 
-def test_faults_void_what_would_pass():
-    assert trial(rows()).verdict == "PASS"
-    assert trial(rows(late_s=0.004, first=0.02), Slo.parse_text("ttft:p95<50ms")).verdict == "PASS"
-    result = trial(rows(), faults=["--threads asked for 1, but 2 runs"])
-    assert (result.verdict, result.reasons) == ("VOID", ("--threads asked for 1, but 2 runs",))
+def test_a_server_that_ends_answers_when_it_likes_is_said():
+    with serving(Truth(knows_ignore_eos=False)) as truth:
+        trial = measure(truth).trial
+    assert "does not know ignore_eos" in trial.notes[0]
 
 
-def test_failures_are_counted_by_kind():
-    bad = [RequestRow(due_s=3.0, sent_s=3.0, status="http", error="HTTP 500: no")] * 30
-    result = trial(rows() + bad)
-    assert (result.num_rows, result.num_ok, result.failures) == (130, 100, {"http": 30})
-    assert result.verdict == "FAIL"
-    assert not result.load_limited
+def test_prompts_are_unlike_those_of_the_trial_before():
+    with serving(Truth()) as truth:
+        for _ in range(2):
+            measure(truth, num=5)
+    prompts = [" ".join(body["prompt"].split()[:5]) for body in truth.asked]
+    assert len(set(prompts)) == len(prompts)
+    assert set(truth.asked[-1]["prompt"].split()) <= set(WORDS)
 
 
-def test_a_closed_load_says_nothing_of_what_was_offered():
-    workload = WORKLOAD.replace(arrival="closed", concurrency=4)
-    assert not judge_rows(rows(), workload, SLO, CONFIG, HOST).load_limited
+def test_closed_loads_warm_up_their_slots():
+    workload = Workload(arrival="closed", concurrency=8, prompt_tokens=10, output_tokens=3)
+    with serving(Truth()) as truth:
+        found = measure(truth, num=20, workload=workload)
+    assert sum(row.phase == "warmup" for row in found.rows) == 8
+    assert found.trial.num_ok == 20
+    assert not found.trial.load_limited
 
 
-def test_rows_survive_their_file():
-    some_rows = [*rows(3), RequestRow(due_s=9.0, status="unsent", error="é")]
-    data = rows_jsonl(some_rows)
-    assert data.count(b"\n") == 4
-    assert parse_rows(data) == some_rows
-    with pytest.raises(AskError, match="row 2"):
-        parse_rows(data.splitlines()[0] + b"\n{}")
+@pytest.mark.parametrize("workload", [WORKLOAD.replace(prompt_tokens=0),
+                                      WORKLOAD.replace(output_tokens=0)])  # fmt: skip
+def test_empty_requests_are_refused(workload):
+    with serving(Truth()) as truth, pytest.raises(AskError, match="at least 1 token"):
+        measure(truth, workload=workload)
+
+
+def test_readings_of_what_is_still_out_are_lower_bounds():
+    rows = [
+        RequestRow(due_s=1.0, sent_s=1.0, first_token_s=1.5, last_token_s=2.0, output_tokens=3),
+        RequestRow(due_s=2.0, sent_s=2.0, first_token_s=2.5, last_token_s=2.5, output_tokens=1),
+        RequestRow(due_s=3.0, sent_s=3.0, status="http"),
+        RequestRow(due_s=4.0, sent_s=4.0, status="cancelled"),  # its first bytes have come
+        RequestRow(due_s=5.0, sent_s=5.0, status="cancelled"),
+        RequestRow(due_s=9.0, status="unsent"),
+    ]
+    found = readings(rows, [False, False, False, True, False, False], now_s=7.0)
+    assert found["ttft"] == [
+        (0.5, True), (0.5, True), (math.inf, True), (0.0, False), (2.0, False), (0.0, False),
+    ]  # fmt: skip
+    assert found["e2e"] == [
+        (1.0, True), (0.5, True), (math.inf, True), (3.0, False), (2.0, False), (0.0, False),
+    ]  # fmt: skip
+    # an answer of one token has no time per token
+    assert found["tpot"] == [(0.25, True), (math.inf, True), *[(0.0, False)] * 3]

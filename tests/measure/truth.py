@@ -22,9 +22,12 @@ class Truth:
     template_tokens: int = 0
     tokens_per_word: int = 1
     knows_ignore_eos: bool = True
+    cached_share: float = 0.0  # of each prompt, as `usage` tells it
+    slots: int = 0  # answers at once, the others wait; 0: any number
     asked: list[dict] = field(default_factory=list)
     keys: set[str] = field(default_factory=set)
     url: str = ""
+    _free: asyncio.Semaphore | None = None
 
     async def models(self, _: web.Request) -> web.Response:
         return web.json_response({"data": [{"id": "truth"}]})
@@ -55,6 +58,16 @@ class Truth:
         self, request: web.Request, response: web.StreamResponse, body: dict, act: str, start: float
     ) -> web.StreamResponse:
         loop = asyncio.get_running_loop()
+        if self.slots:
+            self._free = self._free or asyncio.Semaphore(self.slots)
+            async with self._free:
+                return await self._tokens(request, response, body, act, loop.time())
+        return await self._tokens(request, response, body, act, start)
+
+    async def _tokens(
+        self, request: web.Request, response: web.StreamResponse, body: dict, act: str, start: float
+    ) -> web.StreamResponse:
+        loop = asyncio.get_running_loop()
         chat = "messages" in body
         num_tokens = body["max_tokens"] - (act == "short")
         for i in range(num_tokens):
@@ -69,7 +82,9 @@ class Truth:
         await response.write(_event({"choices": [end]}))
         text = body["messages"][0]["content"] if chat else body["prompt"]
         prompt_tokens = len(text.split()) * self.tokens_per_word + self.template_tokens
-        usage = {"prompt_tokens": prompt_tokens, "completion_tokens": num_tokens}
+        cached = {"cached_tokens": round(self.cached_share * prompt_tokens)}
+        usage = {"prompt_tokens": prompt_tokens, "completion_tokens": num_tokens,
+                 "prompt_tokens_details": cached}  # fmt: skip
         if act != "no usage":
             await response.write(_event({"choices": [], "usage": usage}))
         await response.write(b"data: [DONE]\n\n")
