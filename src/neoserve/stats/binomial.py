@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 _TINY = 1e-300  # keeps Lentz's quotients from dividing by zero
-_MAX_TERMS = 100_000
+_MAX_TERMS = 10_000  # it takes about sqrt(max(a, b))
 _HALVINGS = 100  # of the unit interval, until two floats are left
 
 
@@ -51,8 +51,8 @@ def _beta_fraction(x: float, a: float, b: float) -> float:
             c = _nonzero(1 + term / c)
             total *= c * d
         if abs(c * d - 1) < 1e-15:
-            break
-    return total
+            return total
+    raise ArithmeticError(f"Beta({a}, {b}) at {x} does not converge")
 
 
 def _nonzero(value: float) -> float:

@@ -17,7 +17,7 @@ Spending = Callable[[float], float]  # share of the trials made -> share of the 
 
 
 def square_root_spending(progress: float) -> float:
-    """Early on half way between an even spending and all at once; see docs/verdicts.md."""
+    """Much of it early: fewer requests than an even spending, see docs/verdicts.md."""
     return math.sqrt(progress)
 
 
@@ -68,14 +68,13 @@ class _Lazy:
 
 
 def _pass_bounds(share: float, allowed: Callable[[int], float]) -> Iterator[int]:
-    fewest, mass, spent = 0, [1.0], 0.0  # mass[i]: undecided with fewest + i misses
-    for n in itertools.count(1):
+    n, fewest, mass, spent = 0, 0, [1.0], 0.0  # mass[i]: undecided with fewest + i misses
+    while True:
+        n += 1
         mass = _after_one_more(mass, share)
         num_crossed = 0
-        for crossing in mass:
-            if spent + crossing > allowed(n):
-                break
-            spent += crossing
+        while spent + mass[num_crossed] <= allowed(n):  # all that is left is more than the level
+            spent += mass[num_crossed]
             num_crossed += 1
         del mass[:num_crossed]
         fewest += num_crossed
@@ -85,8 +84,9 @@ def _pass_bounds(share: float, allowed: Callable[[int], float]) -> Iterator[int]
 
 
 def _fail_bounds(share: float, allowed: Callable[[int], float]) -> Iterator[int]:
-    fewest, mass, spent = 0, [1.0], 0.0
-    for n in itertools.count(1):
+    n, fewest, mass, spent = 0, 0, [1.0], 0.0
+    while True:
+        n += 1
         mass = _after_one_more(mass, share)
         # One count at most: a bound that falls would disprove by a trial that did not miss.
         if spent + mass[-1] <= allowed(n):
