@@ -1,8 +1,11 @@
 """From rows to a trial, with rows whose figures are known."""
 
+import math
+
 import pytest
 
 from neoserve.errors import EvidenceBroken
+from neoserve.measure.arrivals import arrival_times_s
 from neoserve.measure.figures import (
     judge_rows,
     pack_rows,
@@ -86,12 +89,17 @@ def test_natural_ends_prefixes_and_later_turns_are_not_void():
 
 
 def test_a_schedule_that_was_not_kept_is_void():
-    """Requests that were due one by one left in bunches, each less late than its budget."""
-    rows = [row.replace(sent_s=row.due_s + (0.039 if i % 2 else 0.0))
-            for i, row in enumerate(even_rows(400))]  # fmt: skip
-    found = trial(rows, Slo.parse_text("ttft:p95<2s"))
+    """Requests that were due one by one left on quarters of a second, within their budget."""
+    workload = WORKLOAD.replace(arrival="poisson", rate_rps=20.0)
+    due_s = arrival_times_s(workload, 400)
+    rows = [row.replace(due_s=due, sent_s=math.ceil(4 * due) / 4, first_token_s=due + 1,
+                        last_token_s=due + 2)
+            for row, due in zip(even_rows(400), due_s, strict=True)]  # fmt: skip
+    found = trial(rows, Slo.parse_text("ttft:p95<20s"), workload=workload)
     assert found.verdict == "VOID"
-    assert "constant" in " ".join(found.reasons)
+    assert "poisson" in " ".join(found.reasons)
+    kept = [row.replace(sent_s=row.due_s) for row in rows]
+    assert trial(kept, Slo.parse_text("ttft:p95<20s"), workload=workload).verdict == "PASS"
 
 
 def test_faults_void_what_would_pass():

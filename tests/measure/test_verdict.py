@@ -82,7 +82,8 @@ def test_requests_that_queue_behind_each_other_are_not_taken_for_independent(uti
 
 def test_failed_requests_miss():
     rows = [row(0.5)] * 100 + [row(0.5, status="timeout")] * 4
-    assert verdict_of(rows[-20:]) == "INCONCLUSIVE"
+    assert verdict_of(rows[-18:-2]) == "INCONCLUSIVE"  # 2 of 16: 18 % by chance
+    assert verdict_of(rows[-20:]) == "FAIL"  # 4 of 20: 1.6 %; an error is no queue's cluster
     assert verdict_of([row(0.5, status="http")] * 5) == "FAIL"
     assert verdict_of([row(0.5)] * 100) == "PASS"
 

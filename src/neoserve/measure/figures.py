@@ -96,6 +96,8 @@ def pack_rows(rows: Sequence[RequestRow]) -> bytes:
 
 def unpack_rows(data: bytes) -> list[RequestRow]:
     """Back from `pack_rows`. Raises EvidenceBroken."""
+    if not data:
+        raise EvidenceBroken("the rows cannot be read: the file is empty")
     try:
         return msgspec.json.Decoder(RequestRow).decode_lines(gzip.decompress(data))
     except (OSError, EOFError, zlib.error, msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -187,11 +189,9 @@ def _voids(
     if not judged(rows):
         yield "no measured request ended: nothing was observed"
     yield from _late(setting, rows, late_budget_s(setting.slo, ttft))
-    firsts = [row for row in rows if row.turn == 0 and row.sent_s is not None]
-    due_s, sent_s = [row.due_s for row in firsts], [row.sent_s or 0.0 for row in firsts]
-    if setting.workload.arrival not in ("closed", "trace") and (
-        fault := check_sent(setting.workload, due_s, sent_s)
-    ):
+    firsts = [row for row in rows if row.turn == 0]
+    sent_s = [row.sent_s for row in firsts if row.sent_s is not None]
+    if fault := check_sent(setting.workload, [row.due_s for row in firsts], sent_s):
         yield fault
     served = [(row, planned) for row, planned in zip(rows, schedule, strict=True)
               if row.status == "ok" and row.phase == "measured"]  # fmt: skip

@@ -14,6 +14,7 @@ from ..stats import (
     clopper_pearson,
     dependence,
     mean,
+    quantile,
 )
 
 LEVEL = 0.05  # chance of a wrong PASS, and of a wrong FAIL
@@ -23,6 +24,7 @@ Reading = tuple[float, bool]  # seconds, and whether that is final or a lower bo
 _FIRST_LOOK = 10  # requests; dependence cannot be told from fewer
 _LOOK_GROWTH = 0.1  # of the requests, after which dependence is told anew
 _STEPS_PER_OCTAVE = 16  # of dependence, rounded up, so that few tests have to be computed
+_LEAST_STRETCHES = 15
 _MIN_FOR_MEAN = 30  # independent requests; below, resampling does not show the spread of a mean
 
 
@@ -63,6 +65,7 @@ class _ShareRule(Rule):
         self._values: list[float] = []  # those above the limit are the limit: how far is no matter
         self._misses: list[bool] = []
         self._num_misses = 0
+        self._num_failed = 0
         self._next_look = self._first_look = min(_FIRST_LOOK, num_planned)
         self._passed_at = self._failed_at = 0  # requests; 0: not yet
 
@@ -78,6 +81,7 @@ class _ShareRule(Rule):
         self._values.append(min(value, self.target.limit))
         self._misses.append(missed)
         self._num_misses += missed
+        self._num_failed += value == math.inf
         if len(self._values) == self._next_look:
             self.dependence = self._told_dependence()
             self._next_look += max(5, int(self._next_look * _LOOK_GROWTH))
@@ -85,9 +89,32 @@ class _ShareRule(Rule):
             self._look()
 
     def _told_dependence(self) -> float:
-        told = max(dependence(self._values), dependence(self._misses))
+        """How many requests are worth one, by what moves them towards the limit.
+
+        A trial shorter than some stretches of whatever moves its latencies has seen one of the
+        server's moods, so `_LEAST_STRETCHES` of those are needed where `needed` requests would
+        do (docs/verdicts.md has the simulations behind both rules).
+        """
+        needed = math.log(LEVEL) / math.log1p(-self._share)
+        told = max(
+            dependence(self._nearness()),
+            dependence(self._misses),
+            dependence(self._values) * _LEAST_STRETCHES / needed,
+        )
         steps = math.ceil(math.log2(told) * _STEPS_PER_OCTAVE)
         return float(2 ** (steps / _STEPS_PER_OCTAVE))
+
+    def _nearness(self) -> list[int]:
+        """How near each request came to missing, in quarters of the way from the median there.
+
+        What moves latencies by less than that says nothing of how misses would cluster; without
+        this a server far below its limit would be held against the noise of its host.
+        """
+        limit, middle = self.target.limit, quantile(self._values, 0.5)
+        if middle >= limit:
+            return [int(missed) for missed in self._misses]
+        way = limit - middle
+        return [int(4 * max(0.0, value - middle) / way) for value in self._values]
 
     def _look(self) -> None:
         """Has a bound been crossed? Counts are rounded against either claim."""
@@ -98,7 +125,10 @@ class _ShareRule(Rule):
             self._passed_at = len(self._values) * (math.ceil(misses) <= proof)
         if not self._failed_at:
             disproof = _test(self._share, self._fail_level, planned).fail_bound(math.ceil(n))
-            self._failed_at = len(self._values) * (int(misses) >= disproof)
+            # A request that failed did so by itself: that many in a row is no chance cluster.
+            alone = _test(self._share, self._fail_level, self._num_planned)
+            is_failed = self._num_failed >= alone.fail_bound(len(self._values))
+            self._failed_at = len(self._values) * (int(misses) >= disproof or is_failed)
 
     def _standing(self) -> Verdict:
         """A bound once crossed counts, unless the requests since then say the opposite."""

@@ -69,24 +69,29 @@ class RequestRow(Document, frozen=True, omit_defaults=True):
     @property
     def late_s(self) -> float:
         """How late the client sent it."""
-        return 0.0 if self.sent_s is None else self.sent_s - self.due_s
+        return 0.0 if self.sent_s is None else _span_s(self.due_s, self.sent_s)
 
     @property
     def ttft_s(self) -> float | None:
         """From the intended arrival to the first token."""
-        return None if self.first_token_s is None else self.first_token_s - self.due_s
+        return None if self.first_token_s is None else _span_s(self.due_s, self.first_token_s)
 
     @property
     def e2e_s(self) -> float | None:
         """From the intended arrival to the last token."""
-        return None if self.last_token_s is None else self.last_token_s - self.due_s
+        return None if self.last_token_s is None else _span_s(self.due_s, self.last_token_s)
 
     @property
     def tpot_s(self) -> float | None:
         """Per output token after the first; absent for answers of one token."""
         if self.first_token_s is None or self.last_token_s is None or self.output_tokens < 2:
             return None
-        return (self.last_token_s - self.first_token_s) / (self.output_tokens - 1)
+        return _span_s(self.first_token_s, self.last_token_s) / (self.output_tokens - 1)
+
+
+def _span_s(start_s: float, end_s: float) -> float:
+    """Whole nanoseconds: equal latencies are equal, whenever they were observed."""
+    return round(end_s - start_s, 9)
 
 
 class HostPrint(Document, frozen=True):
