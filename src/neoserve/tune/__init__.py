@@ -1,0 +1,1 @@
+"""DECIDES: what to try, what to accept, when to stop."""
