@@ -54,13 +54,14 @@ def test_what_is_certified_holds_and_is_near_the_capacity():
         found = find_max_rate(Simulated(capacity, seed), 1.0, seed=seed)
         certified = found.certified_rps or 0.0
         above += certified > capacity
-        # a rate is provable in 300 requests where about 1 % miss: (1 / 5) ** (1 / 12) = 0.87
-        near += certified >= 0.80 * capacity
+        # 300 requests prove a rate at which about 1 % miss, (1 / 5) ** (1 / 12) = 0.87 of the
+        # capacity; the last of three steps below what was found is 5 tolerances down, 0.78 of it
+        near += certified >= 0.70 * capacity
         assert certified < (found.not_met_rps or math.inf)
         assert len({probe.seed for probe in found.probes}) == len(found.probes)
         assert found.probes[-1].certifies
     assert above <= 2  # 5 % of 50
-    assert near >= 35
+    assert near >= 45
 
 
 def probe_of(ask, verdict, misses=0, num=100, saturated=False):
@@ -130,7 +131,8 @@ def test_contradictions_are_pooled():
     quick = [probe_of(ask, "PASS", 0, 400).replace(rate_rps=3.0)]
     assert bracket([slow, *quick]) == (3.0, None)
     assert bracket([slow.replace(num_misses=60), *quick]) == (None, 2.0)
-    assert bracket([slow, slow.replace(verdict="PASS", num_misses=0)]) == (2.0, None)
+    clean = slow.replace(verdict="PASS", num_misses=0)
+    assert bracket([slow, clean]) == bracket([clean, slow]) == (2.0, None)
 
 
 def test_means_have_no_misses_to_count():

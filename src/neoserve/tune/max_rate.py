@@ -19,7 +19,7 @@ from ..stats import clopper_pearson, isotonic
 _GROWTH = 2.0
 _REPEATS = 2  # of a rate whose first probe leaves both sides possible
 _VOIDS = 3  # in a row, after which there is no measuring here
-_CERTIFICATIONS = 3  # at most: the rate that was found, and two steps below
+_STEPS_DOWN = (0, 2, 5)  # tolerances below what was found; what just holds is hardly proven
 
 
 class Ask(NamedTuple):
@@ -105,26 +105,26 @@ def search(
 def _certify(
     rate: float, tolerance: float, level: float, seed: int, probes: list[Probe], notes: list[str]
 ) -> Generator[Ask, Probe, float | None]:
-    """Prove the rate on fresh requests; if that does not succeed, one a step below."""
-    for _ in range(_CERTIFICATIONS):
-        # each might pass by chance, so the level is shared
-        ask = Ask(rate, seed + len(probes), level / _CERTIFICATIONS, certifies=True)
-        probes.append((yield ask))
+    """Prove the rate on fresh requests; if that does not succeed, one below."""
+    share = level / len(_STEPS_DOWN)  # each might pass by chance
+    for steps in _STEPS_DOWN:
+        lower = rate / (1 + tolerance) ** steps
+        probes.append((yield Ask(lower, seed + len(probes), share, certifies=True)))
         if probes[-1].verdict == "PASS" and not probes[-1].saturated:
-            return rate
-        rate /= 1 + tolerance
-    notes.append(f"no rate was proven; the search found none above {rate:.4g} requests/s to hold")
+            return lower
+    notes.append(f"no rate was proven; by the search {rate:.4g} requests/s looked like holding")
     return None
 
 
 def bracket(probes: Sequence[Probe]) -> tuple[float | None, float | None]:
     """The highest rate that looks met and the lowest that does not, by the fit of all probes."""
-    seen = sorted((p for p in probes if p.verdict != "VOID"), key=lambda p: p.rate_rps)
+    # of one rate the worst first, so that the fit pools them
+    seen = sorted(
+        (p for p in probes if p.verdict != "VOID"), key=lambda p: (p.rate_rps, -_excess(p))
+    )
     fit = isotonic([_excess(p) for p in seen], [_weight(p) for p in seen])
     met = [p.rate_rps for p, excess in zip(seen, fit, strict=True) if excess <= 1]
     not_met = [p.rate_rps for p, excess in zip(seen, fit, strict=True) if excess > 1]
-    if not_met and met and met[-1] == not_met[0]:  # probes of one rate on both sides: not proven
-        met = [rate for rate in met if rate < not_met[0]]
     return max(met, default=None), min(not_met, default=None)
 
 
