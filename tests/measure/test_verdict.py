@@ -102,6 +102,8 @@ def test_a_request_that_was_cut_off_late_has_missed():
     assert "1 of 31 requests" in judge(rows, P95).reasons[0]
     unsent = RequestRow(due_s=40.0, status="unsent")
     assert "1 of 31 requests" in judge([*rows, unsent], P95).reasons[0]
+    closed = unsent.replace(due_s=0.0)  # of a closed load, before it is known when
+    assert "1 of 31 requests" in judge([closed, *rows], P95).reasons[0]
 
 
 def test_only_measured_requests_count():
