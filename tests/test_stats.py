@@ -176,6 +176,25 @@ def test_a_sequential_test_errs_as_often_as_it_says(planned: int, share: float) 
         assert failed >= 0.04
 
 
+def test_real_counts_are_judged_between_whole_ones() -> None:
+    test = stats.SequentialShare(0.05, 0.05, 400, stats.late)
+    first = {k: next(n for n in range(401) if test.pass_bound(n) == k) for k in (0, 1, 2)}
+    for k in (0, 1):
+        assert test.proves(k, first[k])
+        assert not test.proves(k, first[k] - 1)
+        half = (first[k] + first[k + 1]) / 2
+        assert test.proves(k + 0.5, half)
+        assert not test.proves(k + 0.5, half - 1)
+        assert test.proves(k + 0.5, first[k + 1])
+    assert not test.proves(2.5, first[0])
+    last = test.pass_bound(400)
+    assert not test.proves(last + 0.9, 400)  # one more would need more than was planned
+    fails = test.fail_bound(50)
+    assert test.disproves(fails + 0.9, 50)
+    assert test.disproves(fails, 49.5)
+    assert not test.disproves(fails - 0.1, 50)
+
+
 def test_a_sequential_test_goes_on_after_what_was_planned() -> None:
     passed, failed = crossing(stats.SequentialShare(0.05, 0.05, 100), 0.05, 300)
     assert passed <= 0.05 + 1e-12

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ..schema.trial import Verdict
 from ..schema.workload import Target
@@ -13,11 +13,11 @@ from ..stats import (
     block_bootstrap_interval,
     clopper_pearson,
     dependence,
+    early,
+    late,
     mean,
     quantile,
 )
-
-LEVEL = 0.05  # chance of a wrong PASS, and of a wrong FAIL
 
 Reading = tuple[float, bool]  # seconds, and whether that is final or a lower bound so far
 
@@ -33,6 +33,8 @@ class Rule:
 
     verdict: Verdict = "INCONCLUSIVE"
     dependence = 1.0
+    share = 0.0  # of requests that may miss; 0 where the target bounds none
+    num = num_misses = 0
 
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -45,26 +47,25 @@ class Rule:
         return self.verdict, f"{self.target.show()}: quality was not measured"
 
 
-def rule_for(target: Target, fail_level: float, num_planned: int) -> Rule:
+def rule_for(target: Target, level: float, fail_level: float, num_planned: int) -> Rule:
     """The test that its metric and statistic ask for."""
     if target.metric == "quality":
         return Rule(target)
     if target.statistic == "mean":
-        return _MeanRule(target, fail_level)
-    return _ShareRule(target, fail_level, num_planned)
+        return _MeanRule(target, level, fail_level)
+    return _ShareRule(target, level, fail_level, num_planned)
 
 
 class _ShareRule(Rule):
     """A percentile: the share of requests at or above the limit."""
 
-    def __init__(self, target: Target, fail_level: float, num_planned: int) -> None:
+    def __init__(self, target: Target, level: float, fail_level: float, num_planned: int) -> None:
         super().__init__(target)
-        self._share = 1 - float(target.statistic.removeprefix("p")) / 100
-        self._fail_level = fail_level
+        self.share = 1 - float(target.statistic.removeprefix("p")) / 100
+        self._level, self._fail_level = level, fail_level
         self._num_planned = num_planned
         self._values: list[float] = []  # those above the limit are the limit: how far is no matter
         self._misses: list[bool] = []
-        self._num_misses = 0
         self._num_failed = 0
         self._next_look = self._first_look = min(_FIRST_LOOK, num_planned)
         self._passed_at = self._failed_at = 0  # requests; 0: not yet
@@ -80,7 +81,8 @@ class _ShareRule(Rule):
         missed = value >= self.target.limit
         self._values.append(min(value, self.target.limit))
         self._misses.append(missed)
-        self._num_misses += missed
+        self.num_misses += missed
+        self.num += 1
         self._num_failed += value == math.inf
         if len(self._values) == self._next_look:
             self.dependence = self._told_dependence()
@@ -95,7 +97,7 @@ class _ShareRule(Rule):
         server's moods, so `_LEAST_STRETCHES` of those are needed where `needed` requests would
         do (docs/verdicts.md has the simulations behind both rules).
         """
-        needed = math.log(LEVEL) / math.log1p(-self._share)
+        needed = math.log(self._level) / math.log1p(-self.share)
         told = max(
             dependence(self._nearness()),
             dependence(self._misses),
@@ -117,30 +119,31 @@ class _ShareRule(Rule):
         return [int(4 * max(0.0, value - middle) / way) for value in self._values]
 
     def _look(self) -> None:
-        """Has a bound been crossed? Counts are rounded against either claim."""
-        n, misses = len(self._values) / self.dependence, self._num_misses / self.dependence
+        """Has a bound been crossed?"""
+        num = len(self._values)
+        n, misses = num / self.dependence, self.num_misses / self.dependence
         planned = math.ceil(self._num_planned / self.dependence)
         if not self._passed_at:
-            proof = _test(self._share, LEVEL, planned).pass_bound(int(n))
-            self._passed_at = len(self._values) * (math.ceil(misses) <= proof)
+            test = _test(self.share, self._level, planned, late)
+            self._passed_at = num * test.proves(misses, n)
         if not self._failed_at:
-            disproof = _test(self._share, self._fail_level, planned).fail_bound(math.ceil(n))
+            test = _test(self.share, self._fail_level, planned, early)
             # A request that failed did so by itself: that many in a row is no chance cluster.
-            alone = _test(self._share, self._fail_level, self._num_planned)
-            is_failed = self._num_failed >= alone.fail_bound(len(self._values))
-            self._failed_at = len(self._values) * (int(misses) >= disproof or is_failed)
+            alone = _test(self.share, self._fail_level, self._num_planned, early)
+            is_failed = alone.disproves(self._num_failed, num)
+            self._failed_at = num * (test.disproves(misses, n) or is_failed)
 
     def _standing(self) -> Verdict:
         """A bound once crossed counts, unless the requests since then say the opposite."""
-        if self._num_misses > self._share * len(self._values):
+        if self.num_misses > self.share * len(self._values):
             return "FAIL" if self._failed_at else "INCONCLUSIVE"
         return "PASS" if self._passed_at else "INCONCLUSIVE"
 
     def finding(self, saturated: bool) -> tuple[Verdict, str]:
-        n, misses = len(self._values), self._num_misses
+        n, misses = len(self._values), self.num_misses
         verdict = self.verdict
         if saturated:
-            verdict = "FAIL" if misses > self._share * n else "INCONCLUSIVE"
+            verdict = "FAIL" if misses > self.share * n else "INCONCLUSIVE"
         worth = f" (1 independent in {self.dependence:.2g})" if self.dependence >= 1.05 else ""
         counted = f"{self.target.show()}: {misses} of {n} requests missed{worth}"
         return verdict, f"{counted}, {self._claim(verdict, saturated)}: {verdict}"
@@ -149,11 +152,12 @@ class _ShareRule(Rule):
         if verdict != "INCONCLUSIVE" and not saturated:
             bound = "at most" if verdict == "PASS" else "more than"
             by = self._passed_at if verdict == "PASS" else self._failed_at
-            return f"{bound} {_percent(self._share)} at 95 % confidence by the first {by}"
+            sure = _percent(1 - self._level)
+            return f"{bound} {_percent(self.share)} at {sure} confidence by the first {by}"
         low, high = clopper_pearson(
-            self._num_misses / self.dependence, len(self._values) / self.dependence
+            self.num_misses / self.dependence, len(self._values) / self.dependence
         )
-        return f"{_percent(low)} to {_percent(high)} where {_percent(self._share)} may"
+        return f"{_percent(low)} to {_percent(high)} where {_percent(self.share)} may"
 
 
 def _percent(share: float) -> str:
@@ -161,16 +165,18 @@ def _percent(share: float) -> str:
 
 
 @functools.lru_cache(maxsize=256)
-def _test(share: float, level: float, planned: int) -> SequentialShare:
-    return SequentialShare(share, level, planned)
+def _test(
+    share: float, level: float, planned: int, spending: Callable[[float], float]
+) -> SequentialShare:
+    return SequentialShare(share, level, planned, spending)
 
 
 class _MeanRule(Rule):
     """A mean, judged when all is over: blocks of requests are drawn again."""
 
-    def __init__(self, target: Target, fail_level: float) -> None:
+    def __init__(self, target: Target, level: float, fail_level: float) -> None:
         super().__init__(target)
-        self._fail_level = fail_level
+        self._level, self._fail_level = level, fail_level
         self._readings: Sequence[Reading] = ()
 
     def read(self, readings: Sequence[Reading]) -> None:
@@ -180,6 +186,8 @@ class _MeanRule(Rule):
         values = [value for value, is_final in self._readings if is_final and value < math.inf]
         name, num_missing = self.target.show(), len(self._readings) - len(values)
         self.dependence = dependence(values)
+        if saturated and values and mean(values) >= self.target.limit:
+            return "FAIL", f"{name}: mean {mean(values):.4g} s and growing: FAIL"
         if num_missing:
             return "INCONCLUSIVE", f"{name}: {num_missing} requests gave no value to average"
         if len(values) < _MIN_FOR_MEAN * self.dependence:
@@ -195,5 +203,5 @@ class _MeanRule(Rule):
     def _bounds(self, values: Sequence[float]) -> tuple[float, float]:
         """One-sided bounds, each at the level of the claim that it is for."""
         low, _ = block_bootstrap_interval(values, mean, confidence=1 - 2 * self._fail_level)
-        _, high = block_bootstrap_interval(values, mean, confidence=1 - 2 * LEVEL)
+        _, high = block_bootstrap_interval(values, mean, confidence=1 - 2 * self._level)
         return low, high

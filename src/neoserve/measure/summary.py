@@ -55,8 +55,12 @@ MEASURES: dict[str, Measure] = {"ttft": ttft_s, "tpot": tpot_s, "e2e": e2e_s}  #
 
 
 def measured(rows: Sequence[RequestRow]) -> list[RequestRow]:
-    """The rows that a trial is judged by, in due order; no warm-up, no drain."""
-    return sorted((row for row in rows if row.phase == "measured"), key=lambda row: row.due_s)
+    """The rows that a trial is judged by, in due order; no warm-up, no drain.
+
+    Unsent ones are last: in a closed load they are due when an answer before them ends.
+    """
+    ours = (row for row in rows if row.phase == "measured")
+    return sorted(ours, key=lambda row: (row.status == "unsent", row.due_s))
 
 
 def judged(rows: Sequence[RequestRow]) -> list[RequestRow]:

@@ -15,32 +15,43 @@ from typing import NamedTuple
 from ..schema.trial import RequestRow, Verdict
 from ..schema.workload import Slo
 from .backlog import backlog
-from .rules import LEVEL, Reading, Rule, rule_for
+from .rules import Reading, Rule, rule_for
 from .summary import MEASURES, measured
 
 __all__ = ["LEVEL", "Judgement", "Reading", "Watch", "judge"]
 
+LEVEL = 0.05  # chance of a wrong PASS, and of a wrong FAIL
+
 
 class Judgement(NamedTuple):
-    """A verdict, a sentence for each target, and how many requests are worth one."""
+    """A verdict with a sentence for each target; the counts of the target nearest its limit."""
 
     verdict: Verdict
     reasons: tuple[str, ...]
-    dependence: float
+    dependence: float = 1.0  # requests that are worth one independent one, of all targets
+    num: int = 0
+    num_misses: int = 0
+    share: float = 0.0  # of requests that may miss
 
 
-def judge(rows: Sequence[RequestRow], slo: Slo, num_planned: int | None = None) -> Judgement:
+def judge(
+    rows: Sequence[RequestRow],
+    slo: Slo,
+    num_planned: int | None = None,
+    level: float = LEVEL,
+) -> Judgement:
     """PASS when every target is proven, FAIL when one is disproven; with a reason for each.
 
     `rows` are all of a trial, finished or cut off; `num_planned` is how many measured requests
-    were planned, by default those in `rows`. A backlog that grows beyond chance has no steady
-    state to prove anything of: it disproves a target that more requests missed than may.
+    were planned, by default those in `rows`; `level` is the chance of either wrong verdict.
+    A backlog that grows beyond chance has no steady state to prove anything of: it disproves a
+    target that more requests missed than may.
     """
     if not slo.targets:
         reason = "no SLO was given: there is nothing to decide"
-        return Judgement("INCONCLUSIVE", (reason,), 1.0)
+        return Judgement("INCONCLUSIVE", (reason,))
     ours = measured(rows)
-    watch = Watch(slo, num_planned or len(ours))
+    watch = Watch(slo, num_planned or len(ours), level)
     watch.read({metric: _readings(rows, ours, metric) for metric in MEASURES})
     saturated = backlog(rows).is_saturated
     findings = [rule.finding(saturated) for rule in watch.rules]
@@ -48,17 +59,23 @@ def judge(rows: Sequence[RequestRow], slo: Slo, num_planned: int | None = None) 
     if saturated:
         reasons += ("requests in flight grew beyond chance: the server does not keep up",)
     verdict = _overall([found for found, _ in findings])
-    return Judgement(verdict, reasons, max(rule.dependence for rule in watch.rules))
+    nearest = max(watch.rules, key=_nearness)
+    dependent = max(rule.dependence for rule in watch.rules)
+    return Judgement(verdict, reasons, dependent, nearest.num, nearest.num_misses, nearest.share)
+
+
+def _nearness(rule: Rule) -> float:
+    return rule.num_misses / rule.num / rule.share if rule.num else -1.0
 
 
 class Watch:
     """The same decision while the load runs."""
 
-    def __init__(self, slo: Slo, num_planned: int) -> None:
+    def __init__(self, slo: Slo, num_planned: int, level: float = LEVEL) -> None:
         # PASS needs every test to reject, so each may take the whole level; FAIL needs one.
-        fail_level = LEVEL / max(1, len(slo.targets))
+        fail_level = level / max(1, len(slo.targets))
         self.rules: list[Rule] = [
-            rule_for(target, fail_level, max(1, num_planned)) for target in slo.targets
+            rule_for(target, level, fail_level, max(1, num_planned)) for target in slo.targets
         ]
 
     def verdict(self, readings: Mapping[str, Sequence[Reading]]) -> Verdict | None:

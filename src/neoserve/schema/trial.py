@@ -236,3 +236,21 @@ class Trial(Document, frozen=True, kw_only=True):
     verdict: Verdict
     reasons: tuple[str, ...]
     notes: tuple[str, ...]  # what a reader has to know beside the figures
+
+
+class Spread(Document, frozen=True):
+    """How far one figure differs between repeats of the same load on the same engine."""
+
+    mean: float
+    range_share: float  # largest less smallest, over the mean
+    sd_share: float  # sample standard deviation, over the mean
+
+
+# Version history: 1, first.
+class NoiseFloor(Document, frozen=True, kw_only=True):
+    """What A/A repeats differ by: a difference below it is none."""
+
+    schema: str = "neoserve/noise-floor/1"
+    basis: str = "measured"
+    num_trials: int
+    spreads: dict[str, Spread]  # by figure; one that a trial lacks is left out

@@ -8,7 +8,7 @@ from .binomial import (
     clopper_pearson,
 )
 from .order import mean, quantile, quantile_interval
-from .sequential import SequentialShare
+from .sequential import SequentialShare, early, late
 from .series import (
     autocorrelation_time,
     block_bootstrap_interval,
@@ -28,7 +28,9 @@ __all__ = [
     "block_bootstrap_interval",
     "clopper_pearson",
     "dependence",
+    "early",
     "isotonic",
+    "late",
     "mean",
     "quantile",
     "quantile_interval",

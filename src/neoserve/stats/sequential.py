@@ -16,9 +16,14 @@ _NEGLIGIBLE = 1e-17  # probability of a tail that no longer takes part
 Spending = Callable[[float], float]  # share of the trials made -> share of the level spent
 
 
-def square_root_spending(progress: float) -> float:
-    """Much of it early: fewer requests than an even spending, see docs/verdicts.md."""
+def early(progress: float) -> float:
+    """Much of the level on the first trials: the fewest until a decision."""
     return math.sqrt(progress)
+
+
+def late(progress: float) -> float:
+    """Little on the first trials, when their dependence is not yet known."""
+    return progress * progress
 
 
 class SequentialShare:
@@ -33,7 +38,7 @@ class SequentialShare:
         share: float,
         level: float,
         planned: int,
-        spending: Spending = square_root_spending,
+        spending: Spending = early,
     ) -> None:
         if not (0 < share < 1 and 0 < level < 1 and planned >= 1):
             raise ValueError(f"share {share}, level {level} in (0, 1) and planned {planned} >= 1")
@@ -41,6 +46,7 @@ class SequentialShare:
         def allowed(n: int) -> float:
             return level * spending(min(1.0, n / planned))
 
+        self._planned = planned
         self._pass = _Lazy(_pass_bounds(share, allowed), first=-1)
         self._fail = _Lazy(_fail_bounds(share, allowed), first=1)
 
@@ -51,6 +57,28 @@ class SequentialShare:
     def fail_bound(self, n: int) -> int:
         """So many misses or more among the first n disprove the share; n + 1 or more: none do."""
         return self._fail[n]
+
+    def proves(self, misses: float, n: float) -> bool:
+        """Are real counts, as of dependent trials, as good as a pass bound?
+
+        Between two whole numbers of misses the trials that are needed are interpolated.
+        """
+        whole = math.floor(misses)
+        bound = self.pass_bound(int(n))
+        if whole != bound or misses == whole:
+            return whole <= bound
+        since = first = int(n)
+        while self.pass_bound(since - 1) == bound:
+            since -= 1
+        while self.pass_bound(first) == bound:
+            first += 1
+            if first > self._planned:
+                return False
+        return n >= since + (misses - whole) * (first - since)
+
+    def disproves(self, misses: float, n: float) -> bool:
+        """Are real counts, rounded in favour of the share, as bad as a fail bound?"""
+        return math.floor(misses) >= self.fail_bound(math.ceil(n))
 
 
 class _Lazy:
