@@ -109,9 +109,9 @@ def allocator_mismatch(
     family = _ALLOCATOR.findall(asked)[0]
     return [
         f"LD_PRELOAD asked for {asked}, but malloc of {process.name} ({process.pid}) "
-        f"is {process.allocator}'s"
+        + (f"is {process.allocator}'s" if process.allocator else "cannot be told")
         for process in processes
-        if process.allocator and family not in process.allocator
+        if family not in process.allocator
     ]
 
 

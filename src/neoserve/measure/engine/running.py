@@ -112,7 +112,8 @@ class Engine:
         """Its own words for that; "" while it runs."""
         if self._process is None or not self.has_ended():
             return ""
-        return driver_for(self.config.engine).reason(self._process.log())
+        reason = driver_for(self.config.engine).reason(self._process.log())
+        return self._process.killed_by() + reason
 
     def log(self) -> bytes:
         """What it has printed; empty for a server that is not ours."""
