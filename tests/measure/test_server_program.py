@@ -164,6 +164,16 @@ def test_a_port_that_a_stranger_took_is_not_the_engines(tmp_path, plain, monkeyp
         start(config, tmp_path / "log", ready_timeout_s=0.3)
 
 
+def test_a_stage_that_lasts_is_told_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(running, "_REMIND_S", 0.1)
+    told = []
+    config = EngineConfig(engine="llama.cpp", argv=("sh", "-c", "echo loading model; sleep 60"))
+    with pytest.raises(EngineFailed, match=r"not ready within 0\.5 s: loading model"):
+        start(config, tmp_path / "log", ready_timeout_s=0.5, on_stage=told.append)
+    assert told[1].startswith("loading the model (")
+    assert told[2].startswith("still loading the model (")
+
+
 @pytest.mark.parametrize(
     ("config", "told"),
     [

@@ -25,6 +25,8 @@ from .vllm import VllmDriver
 
 OnStage = Callable[[str], None]
 
+_REMIND_S = 30.0
+
 _DRIVERS: dict[str, Driver] = {
     driver.name: driver for driver in (LlamaCppDriver(), VllmDriver(), SglangDriver())
 }
@@ -151,7 +153,7 @@ def start(
     api = Api(f"http://127.0.0.1:{port}")
     try:
         is_ready = functools.partial(_is_ready, process, api, driver.health_route, port)
-        process.wait_until(_told(is_ready, process, driver, tell), limit_s, driver.reason)
+        process.wait_until(_Told(is_ready, process, driver, tell), limit_s, driver.reason)
         return Engine(config, api, process, cpus)
     except BaseException:
         process.stop()
@@ -178,19 +180,25 @@ def _is_ready(process: Process, api: Api, route: str, port: int) -> bool:
     return api.answers(route) and proc.is_listening(port, process.pids())
 
 
-def _told(
-    is_ready: Callable[[], bool], process: Process, driver: Driver, tell: OnStage
-) -> Callable[[], bool]:
-    """`is_ready` that tells of each new stage on its way."""
-    began_s = time.monotonic()
-    last = ""
+class _Told:
+    """`is_ready` that tells of each new stage on its way, and now and then of one that lasts."""
 
-    def check() -> bool:
-        nonlocal last
-        stage = driver.stage(process.log())
-        if stage and stage != last:
-            last = stage
-            tell(f"{stage} ({show_duration(time.monotonic() - began_s)})")
-        return is_ready()
+    def __init__(
+        self, is_ready: Callable[[], bool], process: Process, driver: Driver, tell: OnStage
+    ) -> None:
+        self._is_ready = is_ready
+        self._process = process
+        self._driver = driver
+        self._tell = tell
+        self._stage = ""
+        self._began_s = self._told_s = time.monotonic()
 
-    return check
+    def __call__(self) -> bool:
+        now_s = time.monotonic()
+        stage = self._driver.stage(self._process.log())
+        is_new = bool(stage) and stage != self._stage
+        if is_new or now_s - self._told_s > _REMIND_S:
+            self._stage, self._told_s = stage, now_s
+            still = "" if is_new else "still "
+            self._tell(f"{still}{stage or 'starting'} ({show_duration(now_s - self._began_s)})")
+        return self._is_ready()
