@@ -93,7 +93,7 @@ def test_it_tells_what_it_does_while_it_starts(served):
     _, told = served
     stages = [line.partition(" (")[0] for line in told]
     assert stages[0].startswith("starting vllm: usually ready within 90")
-    for stage in ("importing", "starting workers", "the server listens"):
+    for stage in ("importing", "starting workers", "loading weights", "ready"):
         assert stage in stages
 
 

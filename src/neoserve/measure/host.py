@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from ..schema.trial import HostPrint
 from ..units import MIB
-from .cores import physical_cores, show_cpus
+from .cores import host_cpus, physical_cores, show_cpus
 
 # Flags that inference kernels choose by.
 _ISA = (
@@ -42,7 +42,7 @@ class Gpu(NamedTuple):
 
 def host_print(versions: dict[str, str] | None = None, root: Path = _ROOT) -> HostPrint:
     """This host now; `versions` of engines are added to Python's."""
-    cpus = sorted(os.sched_getaffinity(0))
+    cpus = list(host_cpus())
     cpuinfo = _read(root / "proc/cpuinfo")
     return HostPrint(
         cpu_model=_cpu_model(cpuinfo),

@@ -14,7 +14,7 @@ from ...schema.engine import EngineConfig
 from ...schema.trial import EngineFacts
 from ...units import show_duration
 from .. import usage
-from ..cores import parse_cpus
+from ..cores import host_cpus, parse_cpus
 from . import metrics, proc
 from .api import Api, base_url
 from .driver import Driver, Seen, affinity_mismatch
@@ -147,17 +147,20 @@ def start(
         f"starting {driver.name}: usually ready within {show_duration(driver.expected_s(config))}, "
         f"given up after {show_duration(limit_s)}"
     )
+    began_s = time.monotonic()
     port = free_port()
     process = Process(driver.name, driver.argv(config, port), config.env, log_path,
-                      parse_cpus(cpus))  # fmt: skip
+                      parse_cpus(cpus) or host_cpus())  # fmt: skip
     api = Api(f"http://127.0.0.1:{port}")
     try:
         is_ready = functools.partial(_is_ready, process, api, driver.health_route, port)
         process.wait_until(_Told(is_ready, process, driver, tell), limit_s, driver.reason)
-        return Engine(config, api, process, cpus)
+        engine = Engine(config, api, process, cpus)
+        tell(f"ready ({show_duration(time.monotonic() - began_s)})")
     except BaseException:
         process.stop()
         raise
+    return engine
 
 
 def attach(url: str, *, api_key: str = "", model: str = "") -> Engine:
