@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
@@ -85,6 +86,21 @@ def flag_value(argv: Sequence[str], *names: str) -> str | None:
 def has_flag(argv: Sequence[str], *names: str) -> bool:
     """Whether a switch is set under one of its names."""
     return any(name in argv for name in names)
+
+
+# What engines and their libraries read, whoever set it.
+_READ_BY_ENGINES = ("VLLM_", "SGLANG_", "LLAMA_", "GGML_", "OMP_", "GOMP_", "KMP_", "MKL_",
+                    "TORCH", "CUDA_VISIBLE_DEVICES", "LD_PRELOAD", "MALLOC_")  # fmt: skip
+_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD")
+
+
+def inherited(env: Mapping[str, str], surroundings: Mapping[str, str]) -> str:
+    """Variables that an engine reads and that nobody asked for, as ``A=1 B=2``; no secrets."""
+    return shlex.join(
+        f"{name}={value}"
+        for name, value in sorted(surroundings.items())
+        if name.startswith(_READ_BY_ENGINES) and name not in env and not _SECRET.search(name)
+    )
 
 
 def preloaded(env: dict[str, str]) -> list[str]:

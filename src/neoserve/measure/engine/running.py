@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,7 @@ from .. import usage
 from ..cores import host_cpus, parse_cpus
 from . import metrics, proc
 from .api import Api, base_url
-from .driver import Driver, Seen, affinity_mismatch
+from .driver import Driver, Seen, affinity_mismatch, flag_value, inherited
 from .llamacpp import LlamaCppDriver
 from .process import Process, free_port
 from .sglang import SglangDriver
@@ -82,9 +83,10 @@ class Engine:
         seen = Seen(
             self.config, self._api, self._process.log(), proc.facts(self._process.pids())
         )
-        return driver_for(self.config.engine).facts(seen).replace(
-            pid=self.pid, processes=seen.processes
-        )
+        facts = driver_for(self.config.engine).facts(seen)
+        found = inherited(self.config.env, os.environ)
+        log = facts.log | ({"inherited_environment": found} if found else {})
+        return facts.replace(pid=self.pid, processes=seen.processes, log=log)
 
     def mismatches(self) -> tuple[str, ...]:
         """Where what runs is not what was asked; each makes a trial void."""
@@ -151,7 +153,8 @@ def start(
     port = free_port()
     process = Process(driver.name, driver.argv(config, port), config.env, log_path,
                       parse_cpus(cpus) or host_cpus())  # fmt: skip
-    api = Api(f"http://127.0.0.1:{port}")
+    key = flag_value(config.argv, "--api-key") or config.env.get("VLLM_API_KEY", "")
+    api = Api(f"http://127.0.0.1:{port}", key)
     try:
         is_ready = functools.partial(_is_ready, process, api, driver.health_route, port)
         process.wait_until(_Told(is_ready, process, driver, tell), limit_s, driver.reason)
