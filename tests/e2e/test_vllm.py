@@ -13,9 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from neoserve.catalog.engines import find_profile
+from neoserve.catalog.hardware import find_machine
+from neoserve.catalog.models import find_model
 from neoserve.errors import AskError, EngineFailed
-from neoserve.measure.engine import proc, vllm
+from neoserve.measure.engine import vllm
 from neoserve.measure.engine.running import start
+from neoserve.predict.kv import capacity, layout
+from neoserve.schema.engine import Deployment
 
 pytestmark = pytest.mark.vllm
 
@@ -43,7 +48,11 @@ def library(path: Path, code: str) -> str:
 
 
 def gone(pid: int) -> bool:
-    return not proc.thread_cpus(pid)
+    """Ended, or a zombie that somebody has to reap."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
 
 
 def wait_gone(pids: list[int], timeout_s: float = 30.0) -> None:
@@ -84,7 +93,7 @@ def test_it_tells_what_it_does_while_it_starts(served):
     _, told = served
     stages = [line.partition(" (")[0] for line in told]
     assert stages[0].startswith("starting vllm: usually ready within 90")
-    for stage in ("importing", "starting workers", "the server listens"):
+    for stage in ("importing", "starting workers", "loading weights", "ready"):
         assert stage in stages
 
 
@@ -104,6 +113,22 @@ def test_facts_are_what_was_asked(served, model):
     assert engine.model == model
     worker = next(p for p in facts.processes if p.name.startswith("VLLM::Worker"))
     assert worker.affinity == {CPU: worker.threads}
+
+
+def test_the_planner_says_what_the_log_says(served, model):
+    """KV tokens, blocks and concurrency from config.json alone, before anything is started."""
+    engine, _ = served
+    spec, asked = find_model(model), Deployment(max_model_len=2048, max_num_seqs=8)
+    profile = find_profile("vllm", "0.32.0", "cpu")
+    hardware = find_machine("c8g.4xlarge").hardware
+    predicted = capacity(
+        layout(spec, asked, profile, hardware), spec, asked, profile, [2**30], 2048, 2048
+    ).kv
+    facts = engine.facts()
+    assert predicted.kv_tokens == facts.kv_tokens
+    assert predicted.block_size_tokens == facts.block_size_tokens
+    assert str(predicted.num_blocks) == facts.log["num_gpu_blocks"]
+    assert round(predicted.max_concurrency, 2) == facts.max_concurrency
 
 
 def test_metrics_count_what_was_served(served):

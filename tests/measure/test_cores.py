@@ -1,9 +1,11 @@
+import os
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from neoserve.errors import AskError
-from neoserve.measure.cores import parse_cpus, physical_cores, show_cpus, split
+from neoserve.measure.cores import host_cpus, parse_cpus, physical_cores, show_cpus, split
 
 
 def topology(root, siblings):
@@ -55,6 +57,16 @@ def test_a_quota_gives_nobody_cores_of_its_own(tmp_path):
     topology(tmp_path, [str(cpu) for cpu in range(8)])
     plan = split(range(8), 4, quota_cores=2.5, root=tmp_path)
     assert "a CPU quota of 2.5 cores is less than 8 CPUs" in plan.note
+
+
+def test_a_client_that_pins_itself_narrows_nobody():
+    allowed = os.sched_getaffinity(0)
+    assert set(host_cpus()) == allowed
+    os.sched_setaffinity(0, {max(allowed)})
+    try:
+        assert set(host_cpus()) == allowed
+    finally:
+        os.sched_setaffinity(0, allowed)
 
 
 def test_a_kernel_that_tells_no_topology(tmp_path):

@@ -75,6 +75,14 @@ def test_no_quota_is_none(tmp_path):
     assert host.memory_bytes(tmp_path) == 0
 
 
+def test_governors_of_the_cpus_in_use(tmp_path):
+    cpus = sorted(os.sched_getaffinity(0))
+    governor = "sys/devices/system/cpu/cpu{}/cpufreq/scaling_governor"
+    write(tmp_path, {governor.format(cpu): "performance\n" for cpu in cpus}
+          | {governor.format(4095): "powersave\n"})  # fmt: skip
+    assert host.host_print(root=tmp_path).governor == "performance"
+
+
 def test_siblings_are_one_core(tmp_path):
     cpus = sorted(os.sched_getaffinity(0))
     folder = "sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"

@@ -101,8 +101,28 @@ def test_one_cache_for_all_slots_and_a_set_of_cpus(tmp_path):
         assert (facts.context_tokens, facts.kv_tokens) == (512, 512)
         assert engine.mismatches() == ()
     assert told[0].startswith("starting llama.cpp: usually ready within")
-    assert told[-1].startswith("the server listens")
+    assert told[-1].startswith("ready (")
     assert engine.has_ended()
+
+
+@pytest.mark.engine
+def test_a_server_on_path(tmp_path, monkeypatch):
+    """The embedded server under llama-server's name: they take the same flags."""
+    program = tmp_path / "llama-server"
+    program.write_text(
+        '#!/bin/sh\n[ "$1" = --version ] && echo "version: 1 (abc)" >&2 && exit\n'
+        f'exec {sys.executable} -m neoserve.measure.engine.llamacpp_server "$@"\n'
+    )
+    program.chmod(0o755)
+    with pytest.raises(AskError, match="llama-server is not on PATH"):
+        config(program="llama-server")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    made = config(program="llama-server")
+    assert made.version == "llama-server 1 (abc)"
+    assert made.argv[0] == str(program)
+    with start(made, tmp_path / "log") as engine:
+        assert engine.mismatches() == ()
+        assert engine.facts().version.startswith("llama-server 1 (abc)")
 
 
 @pytest.mark.engine
@@ -127,7 +147,7 @@ def test_an_engine_that_dies_is_noticed(tmp_path):
         os.kill(engine.pid, signal.SIGKILL)
         wait_gone(engine.group)
         assert engine.has_ended()
-        assert engine.end_reason()
+        assert engine.end_reason().startswith("it was killed (SIGKILL)")
         assert engine.metrics() == {}
 
 

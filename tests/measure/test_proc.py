@@ -4,20 +4,10 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 
 import pytest
 
-from neoserve.measure.engine import proc
-from neoserve.measure.engine.elf import read_library
-
-
-def wait_exec(pid, name):
-    """Until the child has become the program."""
-    deadline = time.monotonic() + 10
-    while name not in proc._read(proc._ROOT / f"proc/{pid}/comm"):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+from neoserve.measure.engine import linker, proc
 
 
 @pytest.fixture(scope="module")
@@ -51,52 +41,100 @@ def libraries(tmp_path_factory):
     return made
 
 
-def allocator_with(preload):
-    child = subprocess.Popen(["sleep", "60"], env=os.environ | {"LD_PRELOAD": preload})
-    try:
-        wait_exec(child.pid, "sleep")
-        time.sleep(0.1)
-        return proc.allocator(child.pid)
-    finally:
-        child.kill()
-        child.wait()
+@pytest.fixture
+def running():
+    """Start a program that waits, with these libraries preloaded; its process id."""
+    children = []
 
+    def run(argv, preload=""):
+        child = subprocess.Popen(
+            argv, env=os.environ | {"LD_PRELOAD": preload}, stdout=subprocess.PIPE
+        )
+        children.append(child)
+        return child
 
-def test_the_allocator_is_the_one_that_defines_malloc_first(libraries):
-    real, other, empty = libraries["real"], libraries["other"], libraries["empty"]
-    assert allocator_with("") == "glibc"
-    assert allocator_with(real) == "libmimalloc.so.2.1"
-    assert allocator_with(empty) == "glibc"  # mapped, but it does not define malloc
-    assert allocator_with(f"{empty} {real}") == "libmimalloc.so.2.1"
-    # As vLLM does: its own allocator before the one that was asked for.
-    assert allocator_with(f"{other}:{real}") == "libtcmalloc_minimal.so.4"
-
-
-def test_an_allocator_that_is_only_opened_later_is_not_it(libraries):
-    code = f"import ctypes, sys, time; ctypes.CDLL({libraries['real']!r}); print(1); time.sleep(60)"
-    child = subprocess.Popen([sys.executable, "-uc", code], stdout=subprocess.PIPE)
-    try:
-        child.stdout.readline()
-        assert libraries["real"] in proc._mapped(child.pid, proc._ROOT)
-        assert proc.allocator(child.pid) == "glibc"
-    finally:
+    yield run
+    for child in children:
         child.kill()
         child.wait()
         child.stdout.close()
 
 
-@pytest.mark.skipif(shutil.which("readelf") is None, reason="binutils is not installed")
-def test_libraries_as_binutils_reads_them():
-    path = os.path.realpath(
-        next(p for p in proc._mapped(os.getpid(), proc._ROOT) if "libc.so" in p)
+def python(running, code, preload=""):
+    """Once it has run `code`."""
+    child = running([sys.executable, "-uc", f"{code}\nprint(1)\nimport time; time.sleep(60)"],
+                    preload)  # fmt: skip
+    child.stdout.readline()
+    return child.pid
+
+
+def test_the_allocator_is_the_one_that_defines_malloc_first(running, libraries):
+    real, other, empty = libraries["real"], libraries["other"], libraries["empty"]
+    for preload, expected in (
+        ("", "glibc"),
+        (real, "libmimalloc.so.2.1"),
+        (empty, "glibc"),  # mapped, but it defines no malloc
+        (f"{empty} {real}", "libmimalloc.so.2.1"),
+        # As vLLM does: its own allocator before the one that was asked for.
+        (f"{other}:{real}", "libtcmalloc_minimal.so.4"),
+    ):
+        assert linker.allocator(python(running, "", preload)) == expected
+
+
+def test_an_allocator_that_is_only_opened_later_is_not_it(running, libraries):
+    pid = python(running, f"import ctypes; ctypes.CDLL({libraries['real']!r})")
+    assert libraries["real"] in linker.loaded(pid)
+    assert linker.allocator(pid) == "glibc"
+
+
+def test_a_process_that_overwrote_its_environment(running, libraries):
+    """setproctitle does, in vLLM's workers."""
+    wipe = (
+        "import ctypes\n"
+        "table = ctypes.POINTER(ctypes.c_void_p).in_dll(ctypes.CDLL(None), 'environ')\n"
+        "import itertools\n"
+        "for i in itertools.count():\n"
+        "    if not table[i]: break\n"
+        "    ctypes.memset(table[i], 0, len(ctypes.string_at(table[i])))\n"
     )
-    said = subprocess.run(["readelf", "-dW", path], capture_output=True, text=True, check=True)
-    library = read_library(path)
-    assert f"soname: [{library.soname}]" in said.stdout
-    assert all(f"Shared library: [{name}]" in said.stdout for name in library.needed)
-    assert library.has_malloc
-    assert read_library(__file__) is None
-    assert read_library("/nowhere") is None
+    pid = python(running, wipe, libraries["real"])
+    with open(f"/proc/{pid}/environ", "rb") as environ:
+        assert b"LD_PRELOAD" not in environ.read()
+    assert linker.allocator(pid) == "libmimalloc.so.2.1"
+
+
+def test_a_library_that_is_gone_is_known_by_its_name(running, libraries, tmp_path):
+    copy = shutil.copy(libraries["real"], tmp_path / "libjemalloc.so.2")
+    pid = python(running, "", str(copy))
+    os.unlink(copy)
+    assert linker.allocator(pid) == "libjemalloc.so.2"
+
+
+@pytest.mark.skipif(shutil.which("ldd") is None, reason="no ldd")
+def test_the_order_is_the_linkers_own():
+    """The part that ldd lists is loaded before all that Python opened later."""
+    exe = os.path.realpath(sys.executable)
+    said = subprocess.run(["ldd", exe], capture_output=True, text=True, check=True).stdout
+    linked = [os.path.realpath(word) for word in said.split() if word.startswith("/")]
+    loaded = linker.loaded(os.getpid())
+    assert loaded[0] == exe
+    assert sorted(loaded[1 : len(linked) + 1]) == sorted(linked)
+
+
+@pytest.mark.skipif(shutil.which("nm") is None, reason="binutils is not installed")
+def test_symbols_as_binutils_reads_them(libraries):
+    for path in (*linker.loaded(os.getpid())[:12], *libraries.values()):
+        said = subprocess.run(["nm", "-D", "--defined-only", path], capture_output=True, text=True,
+                              check=True)  # fmt: skip
+        names = {line.split()[-1].partition("@")[0] for line in said.stdout.splitlines()}
+        assert linker.defines_malloc(path) == ("malloc" in names), path
+    assert not linker.defines_malloc(__file__)
+
+
+def test_what_cannot_be_read():
+    assert linker.loaded(2**30) == []
+    assert linker.allocator(2**30) == ""
+    assert linker.loaded(1) == [] or os.geteuid() == 0  # another user's
 
 
 def test_what_proc_says_of_us():
@@ -106,8 +144,6 @@ def test_what_proc_says_of_us():
     assert facts.allocator == "glibc"
     assert facts.name in (proc._read(proc._ROOT / "proc/self/comm"),)
     assert proc.thread_cpus(2**30) == {}
-    assert proc.allocator(2**30) == ""
-    assert proc.environ(2**30) == {}
 
 
 def test_threads_bound_apart_are_seen(tmp_path):
@@ -123,10 +159,3 @@ def test_descendants_leave_out_the_dead_and_strangers(tmp_path):
         (tmp_path / f"proc/{pid}/stat").write_text(f"{pid} (a) b) {state} {parent} 0 0")
     assert proc.descendants(2, tmp_path) == (3, 5)
     assert proc.descendants(9, tmp_path) == ()
-
-
-def test_a_library_that_cannot_be_read_is_known_by_its_name(tmp_path):
-    (tmp_path / "proc/5").mkdir(parents=True)
-    (tmp_path / "proc/5/maps").write_text("7f-80 r-xp 0 0 0 /nowhere/libjemalloc.so.2\n")
-    (tmp_path / "proc/5/environ").write_text("LD_PRELOAD=libjemalloc.so.2\0")
-    assert proc.allocator(5, tmp_path) == "libjemalloc.so.2"

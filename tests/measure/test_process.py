@@ -66,6 +66,14 @@ def test_it_ends_before_it_is_ready(tmp_path):
     process.stop()
 
 
+def test_it_is_killed_before_it_is_ready(tmp_path):
+    process = python("import os; print('half', flush=True); os.kill(os.getpid(), 9)", tmp_path)
+    with pytest.raises(EngineFailed, match=r"killed \(SIGKILL\), as the kernel does .*: half"):
+        process.wait_until(lambda: False, 10, str.strip)
+    process.stop()
+    assert process.killed_by()
+
+
 def test_it_is_too_slow(tmp_path):
     process = python("import time; time.sleep(60)", tmp_path)
     with pytest.raises(EngineFailed, match="not ready within"):
@@ -91,12 +99,17 @@ def test_it_runs_on_the_cpus_it_was_given(tmp_path):
     assert len(os.sched_getaffinity(0)) > 1 or cpu == 0  # ours is as it was
 
 
+def environ(pid):
+    with open(f"/proc/{pid}/environ") as text:
+        return dict(pair.split("=", 1) for pair in text.read().split("\0") if pair)
+
+
 def test_its_environment_is_its_own(tmp_path):
     """LD_PRELOAD is for the engine, not for the program that watches it."""
     process = Process("engine", ["sleep", "60"], {"MARK": "1", "NOT": "a b"}, tmp_path / "log")
-    seen = proc.environ(process.pid)
+    seen = environ(process.pid)
     assert (seen["MARK"], seen["NOT"]) == ("1", "a b")
-    assert "MARK" not in proc.environ(process.group)
+    assert "MARK" not in environ(process.group)
     assert not [name for name in seen if name.startswith("NEOSERVE_")]
     process.stop()
 

@@ -162,6 +162,35 @@ def test_a_port_that_a_stranger_took_is_not_the_engines(tmp_path, plain, monkeyp
         start(config, tmp_path / "log", ready_timeout_s=0.3)
 
 
+GUARDED = """
+import http.server, sys
+class Server(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        allowed = self.path == "/health" or self.headers["Authorization"] == "Bearer secret"
+        self.send_response(200 if allowed else 401)
+        self.end_headers()
+        self.wfile.write(b'{"data": [{"id": "m"}]}' if allowed else b"")
+port = int(sys.argv[sys.argv.index("--port") + 1])
+http.server.HTTPServer(("127.0.0.1", port), Server).serve_forever()
+"""
+
+
+def test_a_key_that_the_engine_asks_for_is_given(tmp_path):
+    argv = (sys.executable, "-c", GUARDED, "--api-key", "secret")
+    with start(EngineConfig(engine="llama.cpp", argv=argv), tmp_path / "log") as engine:
+        assert (engine.model, engine.api_key) == ("m", "secret")
+
+
+def test_a_stage_that_lasts_is_told_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(running, "_REMIND_S", 0.1)
+    told = []
+    config = EngineConfig(engine="llama.cpp", argv=("sh", "-c", "echo loading model; sleep 60"))
+    with pytest.raises(EngineFailed, match=r"not ready within 0\.5 s: loading model"):
+        start(config, tmp_path / "log", ready_timeout_s=0.5, on_stage=told.append)
+    assert told[1].startswith("loading the model (")
+    assert told[2].startswith("still loading the model (")
+
+
 @pytest.mark.parametrize(
     ("config", "told"),
     [
@@ -187,6 +216,15 @@ def test_flags_take_both_forms():
     assert driver.flag_value(argv, "-b", "--b") == "2=3"
     assert driver.flag_value(argv, "--c") == ""
     assert driver.flag_value(argv, "--d") is None
+
+
+def test_what_the_surroundings_set_is_told_without_secrets():
+    surroundings = {"OMP_NUM_THREADS": "2", "VLLM_API_KEY": "s", "HOME": "/", "VLLM_A": "x y",
+                    "LD_PRELOAD": "/a.so"}  # fmt: skip
+    assert driver.inherited({"LD_PRELOAD": "/b.so"}, surroundings) == (
+        "OMP_NUM_THREADS=2 'VLLM_A=x y'"
+    )
+    assert driver.inherited({}, {"HOME": "/"}) == ""
 
 
 def process(allocator, **affinity):

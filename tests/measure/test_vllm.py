@@ -188,9 +188,11 @@ def test_threads_that_the_log_binds_where_no_thread_may_run():
 def test_a_variable_that_this_version_does_not_know():
     line = "WARNING 11-30 15:50:08 [i.py:1] Unknown vLLM environment variable detected: VLLM_X"
     assert vllm_log.unknown_variables(line) == ["VLLM_X"]
-    assert mismatches(of=facts(log=f"{STARTED}{line}\n")) == (
+    unknown = facts(log=f"{STARTED}{line}\n")
+    assert mismatches(of=unknown, VLLM_X="1") == (
         "this vLLM does not know VLLM_X: it has no effect",
     )
+    assert mismatches(of=unknown) == ()  # from the user's shell: nobody asked for it
 
 
 def test_who_computes():

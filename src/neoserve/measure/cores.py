@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -9,6 +10,7 @@ from typing import NamedTuple
 from ..errors import AskError
 
 _ROOT = Path("/")
+_STARTED_WITH = tuple(sorted(os.sched_getaffinity(0)))
 
 
 class CorePlan(NamedTuple):
@@ -60,6 +62,14 @@ def split(
             "client and engine take from it together, so neither has cores of its own"
         )
     return CorePlan(show_cpus(sorted(engine)), show_cpus(sorted(taken)), False, note)
+
+
+def host_cpus() -> tuple[int, ...]:
+    """CPUs that NeoServe was started with; a client that pins itself later narrows them for none.
+
+    A container's cpuset shows in them, a quota does not.
+    """
+    return _STARTED_WITH
 
 
 def physical_cores(cpus: Iterable[int], root: Path = _ROOT) -> list[list[int]]:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from ..schema.trial import HostPrint
 from ..units import MIB
-from .cores import physical_cores, show_cpus
+from .cores import host_cpus, physical_cores, show_cpus
 
 # Flags that inference kernels choose by.
 _ISA = (
@@ -42,7 +42,7 @@ class Gpu(NamedTuple):
 
 def host_print(versions: dict[str, str] | None = None, root: Path = _ROOT) -> HostPrint:
     """This host now; `versions` of engines are added to Python's."""
-    cpus = sorted(os.sched_getaffinity(0))
+    cpus = list(host_cpus())
     cpuinfo = _read(root / "proc/cpuinfo")
     return HostPrint(
         cpu_model=_cpu_model(cpuinfo),
@@ -54,7 +54,7 @@ def host_print(versions: dict[str, str] | None = None, root: Path = _ROOT) -> Ho
         memory_bytes=memory_bytes(root),
         numa_nodes=max(1, len(list((root / "sys/devices/system/node").glob("node[0-9]*")))),
         kernel=platform.release(),
-        governor=_read(root / "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        governor=_governor(cpus, root),
         smt=_read(root / "sys/devices/system/cpu/smt/control"),
         thp=_chosen(_read(root / "sys/kernel/mm/transparent_hugepage/enabled")),
         load_average_1min=os.getloadavg()[0],
@@ -118,6 +118,14 @@ def parse_gpus(csv: str) -> tuple[Gpu, ...]:
         with contextlib.suppress(ValueError):  # "[N/A]" on GPUs that share the host's memory
             found.append(Gpu(name.strip(), int(mib) * MIB))
     return tuple(found)
+
+
+def _governor(cpus: list[int], root: Path) -> str:
+    """Of the CPUs that we may use; they may differ."""
+    folder = root / "sys/devices/system/cpu"
+    return ", ".join(
+        sorted({_read(folder / f"cpu{cpu}/cpufreq/scaling_governor") for cpu in cpus} - {""})
+    )
 
 
 def _cpu_model(cpuinfo: str) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
+from .cores import host_cpus
 from .engine.proc import descendants
 
 _ROOT = Path("/")
@@ -51,13 +52,13 @@ def snapshot(
 ) -> Usage:
     """Now; `engine_pid` is the group of an engine that this process started, 0 for none.
 
-    `cpus` are those of engine and client together; None: all that this thread may run on.
+    `cpus` are those of engine and client together; None: all that NeoServe was started with.
     """
     engine_s = tree_cpu_s(engine_pid, root) if engine_pid else None
     own_s = tree_cpu_s(os.getpid(), root)
     return Usage(
         at_s=time.monotonic(),
-        host_s=host_cpu_s(os.sched_getaffinity(0) if cpus is None else cpus, root),
+        host_s=host_cpu_s(host_cpus() if cpus is None else cpus, root),
         engine_s=engine_s,
         client_s=own_s - (engine_s or 0.0),
     )

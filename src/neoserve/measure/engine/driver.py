@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
@@ -87,6 +88,21 @@ def has_flag(argv: Sequence[str], *names: str) -> bool:
     return any(name in argv for name in names)
 
 
+# What engines and their libraries read, whoever set it.
+_READ_BY_ENGINES = ("VLLM_", "SGLANG_", "LLAMA_", "GGML_", "OMP_", "GOMP_", "KMP_", "MKL_",
+                    "TORCH", "CUDA_VISIBLE_DEVICES", "LD_PRELOAD", "MALLOC_")  # fmt: skip
+_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD")
+
+
+def inherited(env: Mapping[str, str], surroundings: Mapping[str, str]) -> str:
+    """Variables that an engine reads and that nobody asked for, as ``A=1 B=2``; no secrets."""
+    return shlex.join(
+        f"{name}={value}"
+        for name, value in sorted(surroundings.items())
+        if name.startswith(_READ_BY_ENGINES) and name not in env and not _SECRET.search(name)
+    )
+
+
 def preloaded(env: dict[str, str]) -> list[str]:
     """Libraries of LD_PRELOAD; the linker takes colons and spaces."""
     return [word for word in re.split(r"[:\s]+", env.get("LD_PRELOAD", "")) if word]
@@ -109,9 +125,9 @@ def allocator_mismatch(
     family = _ALLOCATOR.findall(asked)[0]
     return [
         f"LD_PRELOAD asked for {asked}, but malloc of {process.name} ({process.pid}) "
-        f"is {process.allocator}'s"
+        + (f"is {process.allocator}'s" if process.allocator else "cannot be told")
         for process in processes
-        if process.allocator and family not in process.allocator
+        if family not in process.allocator
     ]
 
 

@@ -51,6 +51,9 @@ def main(argv: list[str]) -> NoReturn:
     _watch(program, waking, lambda: os.getppid() == parent)
     end_descendants(_GRACE_S)
     code = program.wait()
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:  # leave no zombie to a host whose init reaps late
+            pass
     sys.exit(code if code >= 0 else 128 - code)
 
 

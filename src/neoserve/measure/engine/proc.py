@@ -10,13 +10,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ...schema.trial import ProcessFacts
-from .elf import Library, read_library
+from .linker import allocator
 
 _ROOT = Path("/")
 _CPUS = re.compile(r"^Cpus_allowed_list:\s*(\S+)$", re.MULTILINE)
 _LISTEN = "0A"  # net/tcp_states.h
-# Where a file cannot be read, it is known by its name alone.
-_ALLOCATORS = ("tcmalloc", "jemalloc", "mimalloc", "rpmalloc", "hoard", "scudo", "snmalloc")
 
 
 def descendants(pid: int, root: Path = _ROOT) -> tuple[int, ...]:
@@ -47,7 +45,7 @@ def facts(pids: Iterable[int], root: Path = _ROOT) -> tuple[ProcessFacts, ...]:
                     name=_read(root / f"proc/{pid}/comm"),
                     threads=sum(affinity.values()),
                     affinity=affinity,
-                    allocator=allocator(pid, root),
+                    allocator=allocator(pid),
                 )
             )
     return tuple(found)
@@ -61,12 +59,6 @@ def thread_cpus(pid: int, root: Path = _ROOT) -> dict[str, int]:
     return dict(sorted(lists.items()))
 
 
-def environ(pid: int, root: Path = _ROOT) -> dict[str, str]:
-    """The environment that its program was started with."""
-    pairs = (entry.partition("=") for entry in _read(root / f"proc/{pid}/environ").split("\0"))
-    return {name: value for name, _, value in pairs if name}
-
-
 def is_listening(port: int, pids: Iterable[int], root: Path = _ROOT) -> bool:
     """Whether one of these processes, and not another's, accepts connections on this TCP port."""
     inodes = set()
@@ -76,68 +68,6 @@ def is_listening(port: int, pids: Iterable[int], root: Path = _ROOT) -> bool:
             if words[3] == _LISTEN and int(words[1].rpartition(":")[2], 16) == port:
                 inodes.add(f"socket:[{words[9]}]")
     return any(not inodes.isdisjoint(_open_files(pid, root)) for pid in pids)
-
-
-def allocator(pid: int, root: Path = _ROOT) -> str:
-    """The library that malloc resolves to, as the dynamic linker looks for it; "" if unreadable.
-
-    The program itself, what is preloaded, then what is linked, breadth first: the first that
-    defines malloc. A library that was only opened later, or defines none, is not it.
-    """
-    mapped = _mapped(pid, root)
-    if not mapped:
-        return ""
-    by_name: dict[str, str] = {}
-    for path in mapped:
-        by_name |= {path: path, Path(path).name: path, _library(path).soname or path: path}
-    order = [_program(pid, root), *_preloaded(pid, root)]
-    seen: set[str] = set()
-    while order:
-        name = order.pop(0)
-        path = by_name.get(name) or by_name.get(os.path.realpath(name), "")
-        if not path or path in seen:
-            continue
-        seen.add(path)
-        library = _library(path)
-        if library.has_malloc:
-            return _short(path)
-        order += library.needed
-    return ""
-
-
-def _mapped(pid: int, root: Path) -> list[str]:
-    """Files that are mapped with code."""
-    lines = (line.split(maxsplit=5) for line in _read(root / f"proc/{pid}/maps").splitlines())
-    # address perms offset dev inode path
-    found = {words[5] for words in lines if len(words) == 6 and "x" in words[1]}
-    return sorted(path for path in found if path.startswith("/"))
-
-
-def _program(pid: int, root: Path) -> str:
-    try:
-        return os.readlink(root / f"proc/{pid}/exe")
-    except OSError:
-        return ""
-
-
-def _preloaded(pid: int, root: Path) -> list[str]:
-    words = re.split(r"[:\s]+", environ(pid, root).get("LD_PRELOAD", ""))
-    return [word for word in words if word] + _read(root / "etc/ld.so.preload").split()
-
-
-def _library(path: str) -> Library:
-    found = read_library(path)
-    if found is None:
-        is_known = any(name in Path(path).name for name in _ALLOCATORS)
-        return Library(soname="", needed=(), has_malloc=is_known)
-    return found
-
-
-def _short(path: str) -> str:
-    name = Path(path).name
-    if name.startswith(("libc.so", "libc-2")):
-        return "glibc"
-    return "musl" if name.startswith(("ld-musl", "libc.musl")) else name
 
 
 def _open_files(pid: int, root: Path) -> set[str]:

@@ -66,10 +66,14 @@ class Process:
 
     def has_ended(self) -> bool:
         """Whether it has ended, with all it started. The leash is left unreaped: its id is ours."""
-        if self._popen.returncode is not None:
-            return True
-        flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
-        return os.waitid(os.P_PID, self.group, flags) is not None
+        return self._exit_status() is not None
+
+    def killed_by(self) -> str:
+        """What killed it, as a clause that ends in a colon; "" if it ended by its own doing."""
+        status = self._exit_status()
+        if status != 128 + signal.SIGKILL:
+            return ""
+        return "it was killed (SIGKILL), as the kernel does where memory runs out: "
 
     def wait_until(
         self, is_ready: Callable[[], bool], timeout_s: float, reason: Callable[[str], str]
@@ -98,13 +102,21 @@ class Process:
             os.killpg(self.group, signal.SIGKILL)
         self._popen.wait()
 
+    def _exit_status(self) -> int | None:
+        """As a shell counts: 128 and the signal's number for a program that was killed."""
+        if self._popen.returncode is not None:
+            return self._popen.returncode
+        ended = os.waitid(os.P_PID, self.group, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        return None if ended is None else ended.si_status
+
     def _wait(self, timeout_s: float) -> None:
         deadline_s = time.monotonic() + timeout_s
         while not self.has_ended() and time.monotonic() < deadline_s:
             time.sleep(_POLL_S)
 
     def _failure(self, what: str, reason: Callable[[str], str]) -> EngineFailed:
-        return EngineFailed(f"{self._name} {what}: {reason(self.log())} (log: {self.log_path})")
+        why = self.killed_by() + reason(self.log())
+        return EngineFailed(f"{self._name} {what}: {why} (log: {self.log_path})")
 
 
 def _spawn(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,16 +15,18 @@ from ...schema.engine import EngineConfig
 from ...schema.trial import EngineFacts
 from ...units import show_duration
 from .. import usage
-from ..cores import parse_cpus
+from ..cores import host_cpus, parse_cpus
 from . import metrics, proc
 from .api import Api, base_url
-from .driver import Driver, Seen, affinity_mismatch
+from .driver import Driver, Seen, affinity_mismatch, flag_value, inherited
 from .llamacpp import LlamaCppDriver
 from .process import Process, free_port
 from .sglang import SglangDriver
 from .vllm import VllmDriver
 
 OnStage = Callable[[str], None]
+
+_REMIND_S = 30.0
 
 _DRIVERS: dict[str, Driver] = {
     driver.name: driver for driver in (LlamaCppDriver(), VllmDriver(), SglangDriver())
@@ -80,9 +83,10 @@ class Engine:
         seen = Seen(
             self.config, self._api, self._process.log(), proc.facts(self._process.pids())
         )
-        return driver_for(self.config.engine).facts(seen).replace(
-            pid=self.pid, processes=seen.processes
-        )
+        facts = driver_for(self.config.engine).facts(seen)
+        found = inherited(self.config.env, os.environ)
+        log = facts.log | ({"inherited_environment": found} if found else {})
+        return facts.replace(pid=self.pid, processes=seen.processes, log=log)
 
     def mismatches(self) -> tuple[str, ...]:
         """Where what runs is not what was asked; each makes a trial void."""
@@ -112,7 +116,8 @@ class Engine:
         """Its own words for that; "" while it runs."""
         if self._process is None or not self.has_ended():
             return ""
-        return driver_for(self.config.engine).reason(self._process.log())
+        reason = driver_for(self.config.engine).reason(self._process.log())
+        return self._process.killed_by() + reason
 
     def log(self) -> bytes:
         """What it has printed; empty for a server that is not ours."""
@@ -144,17 +149,21 @@ def start(
         f"starting {driver.name}: usually ready within {show_duration(driver.expected_s(config))}, "
         f"given up after {show_duration(limit_s)}"
     )
+    began_s = time.monotonic()
     port = free_port()
     process = Process(driver.name, driver.argv(config, port), config.env, log_path,
-                      parse_cpus(cpus))  # fmt: skip
-    api = Api(f"http://127.0.0.1:{port}")
+                      parse_cpus(cpus) or host_cpus())  # fmt: skip
+    key = flag_value(config.argv, "--api-key") or config.env.get("VLLM_API_KEY", "")
+    api = Api(f"http://127.0.0.1:{port}", key)
     try:
         is_ready = functools.partial(_is_ready, process, api, driver.health_route, port)
-        process.wait_until(_told(is_ready, process, driver, tell), limit_s, driver.reason)
-        return Engine(config, api, process, cpus)
+        process.wait_until(_Told(is_ready, process, driver, tell), limit_s, driver.reason)
+        engine = Engine(config, api, process, cpus)
+        tell(f"ready ({show_duration(time.monotonic() - began_s)})")
     except BaseException:
         process.stop()
         raise
+    return engine
 
 
 def attach(url: str, *, api_key: str = "", model: str = "") -> Engine:
@@ -177,19 +186,25 @@ def _is_ready(process: Process, api: Api, route: str, port: int) -> bool:
     return api.answers(route) and proc.is_listening(port, process.pids())
 
 
-def _told(
-    is_ready: Callable[[], bool], process: Process, driver: Driver, tell: OnStage
-) -> Callable[[], bool]:
-    """`is_ready` that tells of each new stage on its way."""
-    began_s = time.monotonic()
-    last = ""
+class _Told:
+    """`is_ready` that tells of each new stage on its way, and now and then of one that lasts."""
 
-    def check() -> bool:
-        nonlocal last
-        stage = driver.stage(process.log())
-        if stage and stage != last:
-            last = stage
-            tell(f"{stage} ({show_duration(time.monotonic() - began_s)})")
-        return is_ready()
+    def __init__(
+        self, is_ready: Callable[[], bool], process: Process, driver: Driver, tell: OnStage
+    ) -> None:
+        self._is_ready = is_ready
+        self._process = process
+        self._driver = driver
+        self._tell = tell
+        self._stage = ""
+        self._began_s = self._told_s = time.monotonic()
 
-    return check
+    def __call__(self) -> bool:
+        now_s = time.monotonic()
+        stage = self._driver.stage(self._process.log())
+        is_new = bool(stage) and stage != self._stage
+        if is_new or now_s - self._told_s > _REMIND_S:
+            self._stage, self._told_s = stage, now_s
+            still = "" if is_new else "still "
+            self._tell(f"{still}{stage or 'starting'} ({show_duration(now_s - self._began_s)})")
+        return self._is_ready()

@@ -110,7 +110,7 @@ class VllmDriver(Driver):
             *_flags(config, facts),
             *_kv_space(config, facts),
             *_binding(config, facts, self.computing(facts.processes)),
-            *_ignored(facts),
+            *_ignored(config, facts),
             *super().mismatches(config, facts),
         )
 
@@ -236,9 +236,11 @@ def _binding(
         )
 
 
-def _ignored(facts: EngineFacts) -> Iterator[str]:
-    if unknown := facts.log.get("unknown_variables"):
-        yield f"this vLLM does not know {unknown}: it has no effect"
+def _ignored(config: EngineConfig, facts: EngineFacts) -> Iterator[str]:
+    """Variables that were asked for; others come from the surroundings and change nothing."""
+    for name in facts.log.get("unknown_variables", "").split(", "):
+        if name in config.env:
+            yield f"this vLLM does not know {name}: it has no effect"
 
 
 def _told(value: object) -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 
 from ...errors import AskError
 from ...units import GIB
-from ..cores import parse_cpus, show_cpus
+from ..cores import host_cpus, parse_cpus, show_cpus
 from ..host import memory_bytes
 
 _BIND = "VLLM_CPU_OMP_THREADS_BIND"
@@ -47,7 +46,7 @@ def _check_bind(value: str, num_ranks: int) -> None:
         )
     if len(lists) != num_ranks:
         raise AskError(f"{_BIND}={value} holds {len(lists)} lists for {num_ranks} ranks")
-    missing = sorted({cpu for cpus in ranks for cpu in cpus} - os.sched_getaffinity(0))
+    missing = sorted({cpu for cpus in ranks for cpu in cpus} - set(host_cpus()))
     if missing:
-        have = show_cpus(sorted(os.sched_getaffinity(0)))
+        have = show_cpus(host_cpus())
         raise AskError(f"{_BIND}={value}: this host has no CPU {show_cpus(missing)}, only {have}")
