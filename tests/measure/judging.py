@@ -29,10 +29,10 @@ def setting_for(rows: Sequence[RequestRow], **changes: Any) -> Setting:
     ).replace(**changes)  # fmt: skip
 
 
-def planned(rows: Sequence[RequestRow], prompt_tokens: int = 20, output_tokens: int = 5) -> Schedule:
-    """The schedule that these rows carried out."""
+def planned(rows: Sequence[RequestRow]) -> Schedule:
+    """The schedule that these rows carried out: 20 tokens in, 5 out."""
     return tuple(
-        PlannedRequest(row.due_s, prompt_tokens, output_tokens, phase=row.phase, turn=row.turn)
+        PlannedRequest(row.due_s, 20, 5, phase=row.phase, turn=row.turn)
         for row in rows
     )
 

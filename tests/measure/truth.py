@@ -6,7 +6,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from aiohttp import web
@@ -52,7 +52,9 @@ class Truth:
         while act == "loris":  # a byte now and then
             await response.write(b" ")
             await asyncio.sleep(0.2)
-        return await self._stream(request, response, body, act, start)
+        with suppress(ConnectionResetError):  # the client has gone
+            await self._stream(request, response, body, act, start)
+        return response
 
     async def _stream(
         self, request: web.Request, response: web.StreamResponse, body: dict, act: str, start: float

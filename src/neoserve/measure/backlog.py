@@ -17,6 +17,7 @@ _LEAST_GROWTH = 20  # requests
 _DIFFUSION_Z = 1.3  # of a queue at exactly its capacity, whose backlog spreads with sqrt(2 n)
 _RECENT_SHARE = 0.05  # of the arrivals that say where the backlog is now
 _DRIFT_Z = 3.0
+_EARLY = 20  # requests that show how long answers take before a queue forms
 
 
 class Backlog(NamedTuple):
@@ -32,15 +33,28 @@ def backlog(rows: Sequence[RequestRow], until_s: float = math.inf) -> Backlog:
     A row is in flight from its due time to its last token; one that is "ok" without a last token,
     or was cancelled, still is.
     """
-    due_s = sorted(_due_s(rows, until_s))
+    full_s, planned_s = _full_s(rows), sorted(_due_s(rows, until_s))
+    due_s = [time_s for time_s in planned_s if time_s >= full_s] or planned_s
     if len(due_s) < 2:
         return Backlog(None, is_saturated=False)
     in_flight = _in_flight(rows, due_s)
-    before = _in_flight(rows, [row.due_s for row in rows if row.phase == "warmup"])
+    warm_s = [row.due_s for row in rows if row.phase == "warmup" and row.due_s >= full_s]
+    before = _in_flight(rows, warm_s)
     start = min(in_flight[0], mean(before or in_flight[:1]))
     recent = in_flight[-max(1, round(_RECENT_SHARE * len(in_flight))) :]
     chance = max(_LEAST_GROWTH, _DIFFUSION_Z * math.sqrt(2 * len(due_s))) * _burstiness(due_s)
     return Backlog(slope(due_s, in_flight), mean(recent) - start > chance)
+
+
+def _full_s(rows: Sequence[RequestRow]) -> float:
+    """When an idle server has filled up: as long after the first arrival as answers take then.
+
+    Until then requests in flight grow at any load.
+    """
+    first_s = min((row.due_s for row in rows if row.status != "unsent"), default=0.0)
+    ended = (row.e2e_s for row in rows if row.status == "ok")
+    early_s = list(itertools.islice((e2e_s for e2e_s in ended if e2e_s is not None), _EARLY))
+    return first_s + (quantile(early_s, 0.25) if early_s else 0.0)
 
 
 def _due_s(rows: Sequence[RequestRow], until_s: float) -> list[float]:

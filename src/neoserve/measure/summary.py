@@ -174,7 +174,7 @@ def steady(rows: Sequence[RequestRow]) -> Steady:
         input_tokens_per_s=sum(row.prompt_tokens for row in prompts) / length_s,
         offered_rps=num_due / length_s,
         served_rps=num_done / length_s,
-        load_limited=_keeps_up(rows, num_due, num_done),
+        load_limited=_keeps_up(rows, num_due, num_done, length_s),
     )
 
 
@@ -220,12 +220,19 @@ def _within(time_s: float | None, from_s: float, until_s: float) -> bool:
     return time_s is not None and from_s < time_s <= until_s
 
 
-def _keeps_up(rows: Sequence[RequestRow], num_due: int, num_done: int) -> bool:
+def _keeps_up(
+    rows: Sequence[RequestRow], num_due: int, num_done: int, length_s: float
+) -> bool:
     """No failures, and the number in flight grew by no more than chance would have it.
 
     Below saturation it wanders around a level; above, it grows with the share of excess load.
     """
-    chance = max(min(3, num_due // 3), 0.05 * num_due)  # of a few requests most have to be through
+    # Those in flight at either end are Poisson: their difference has twice the variance.
+    e2e_values_s = [row.e2e_s for row in rows if row.status == "ok" and row.e2e_s is not None]
+    in_flight = num_done / length_s * mean(e2e_values_s) if e2e_values_s else 0.0
+    wander = min(num_due / 3, 2.5 * math.sqrt(2 * in_flight))
+    # of a few requests most have to be through
+    chance = max(min(3, num_due // 3), 0.05 * num_due, wander)
     all_ok = all(row.status == "ok" for row in measured(rows))
     return all_ok and num_due - num_done <= chance and not backlog(rows).is_saturated
 
