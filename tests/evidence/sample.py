@@ -28,7 +28,7 @@ def trial(rows=ROWS, schedule=SCHEDULE, **changes):
     return Trial(
         workload=Workload(), slo=Slo.parse_text("ttft:p95<1s"), engine=EngineConfig(engine="x"),
         facts=None, host=HOST, client=CLIENT, salt="s", schedule=digest_of(schedule),
-        rows=digest_of(rows), faults=(), num_planned=1,
+        rows=digest_of(rows), faults=(), level=0.05, num_planned=1,
         num_judged=1, num_ok=1, failures={}, stop="planned",
         ttft_s=summary, tpot_s=summary, itl_s=summary, e2e_s=summary, queue_s=summary,
         late_p99_s=0.0, late_max_s=0.0, dependence=1.0,

@@ -24,8 +24,8 @@ def setting_for(rows: Sequence[RequestRow], **changes: Any) -> Setting:
     return Setting(
         workload=WORKLOAD, slo=Slo(), engine=EngineConfig(engine="truth"), facts=None,
         host=host_print(), client=CLIENT, salt="s",
-        num_planned=sum(row.phase == "measured" for row in rows), stop="planned", counters={},
-        faults=(), usd_per_hour=None, price_source="", notes=(),
+        level=0.05, num_planned=sum(row.phase == "measured" for row in rows), stop="planned",
+        counters={}, faults=(), usd_per_hour=None, price_source="", notes=(),
     ).replace(**changes)  # fmt: skip
 
 

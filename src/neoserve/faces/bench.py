@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import importlib.metadata
 import math
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -20,17 +19,20 @@ from ..errors import (
 )
 from ..evidence.run import Run
 from ..evidence.verify import verify_run
-from ..measure.cores import CorePlan, split
+from ..measure.cores import CorePlan, host_cpus, split
 from ..measure.engine import llamacpp, sglang, vllm
 from ..measure.engine.driver import flag_value
 from ..measure.engine.running import Engine, attach, start
-from ..measure.figures import recompute
+from ..measure.figures import pool, recompute
 from ..measure.host import host_print, usable_cores
+from ..measure.noise import noise_floor
 from ..measure.trial import TrialAsk
-from ..schema.bench import Bench
+from ..schema.bench import Bench, Pooled
+from ..schema.capacity import MaxRate
 from ..schema.engine import EngineConfig
-from ..schema.trial import HostPrint
-from ..tune.session import Session
+from ..schema.trial import HostPrint, Trial, Verdict
+from ..tune.session import Interrupted, Session
+from .bench_plot import write as write_plot
 from .progress import Live
 
 Say = Callable[[str], None]
@@ -69,22 +71,40 @@ def bench(ask: BenchAsk, note: Say) -> Bench:
     cores = core_plan(ask, config, host)
     with _engine(ask, config, run, cores, note) as engine:
         live = Live(ask.trial.slo)
-        session = Session(run, engine, host, cores, note, live.show)
+        session = Session(run, engine, host, cores, lambda text: live.say(note, text), live.show)
         try:
-            _measure_all(session, ask)
+            max_rate = _measure_all(session, ask)
         finally:
             live.close()
             if log := engine.log():
                 run.record("engine", {"config": config.to_data(), "log": run.put_blob(log)})
     checked = verify_run(folder, recompute=recompute)
+    if ask.plot:
+        write_plot(session.trials[-1], Path(ask.plot))
+    trials = tuple(observed.trial for observed in session.trials)
+    pooled = pool(session.trials) if ask.repeat > 1 else None
     return Bench(
-        trials=tuple(observed.trial for observed in session.trials),
+        trials=trials,
+        verdict=_verdict(trials[-1], pooled, max_rate),
+        pooled=pooled,
+        noise=noise_floor(trials) if pooled and pooled.verdict != "VOID" else None,
+        max_rate=max_rate,
         run=str(folder),
         head=checked.head,
     )
 
 
-def _measure_all(session: Session, ask: BenchAsk) -> None:
+def _verdict(last: Trial, pooled: Pooled | None, max_rate: MaxRate | None) -> Verdict:
+    if max_rate is not None:
+        return "INCONCLUSIVE" if max_rate.certified_rps is None else "PASS"
+    return last.verdict if pooled is None else pooled.verdict
+
+
+def _measure_all(session: Session, ask: BenchAsk) -> MaxRate | None:
+    if ask.max_rate_tolerance is not None:
+        with contextlib.suppress(Interrupted):
+            return session.find_max_rate(ask.trial, ask.max_rate_tolerance)
+        return None
     for number in range(ask.repeat):
         if ask.repeat > 1:
             session.note(f"trial {number + 1} of {ask.repeat}")
@@ -92,7 +112,8 @@ def _measure_all(session: Session, ask: BenchAsk) -> None:
         workload = ask.trial.workload.replace(seed=seed)
         observed = session.measure(msgspec.structs.replace(ask.trial, workload=workload))
         if observed.trial.stop in ("interrupted", "engine"):
-            return
+            break
+    return None
 
 
 def config_of(ask: BenchAsk) -> EngineConfig:
@@ -156,7 +177,7 @@ def core_plan(ask: BenchAsk, config: EngineConfig, host: HostPrint) -> CorePlan 
         return None
     threads = flag_value(config.argv, "--threads", "-t")
     return split(
-        sorted(os.sched_getaffinity(0)),
+        host_cpus(),
         int(threads) if threads and threads.isdigit() else None,
         ask.trial.workers,
         quota_cores=host.quota_cores,
@@ -194,10 +215,10 @@ def fresh_folder(path: Path) -> Path:
 def exit_code(found: Bench) -> int:
     """0 met, 1 not met, 3 undecided, 4 void; without an SLO a measurement is all that was asked."""
     trial = found.trials[-1]
-    if trial.verdict == "INCONCLUSIVE" and not trial.slo.targets and trial.num_ok:
+    if found.verdict == "INCONCLUSIVE" and not trial.slo.targets and trial.num_ok:
         return EXIT_MET
     return {
         "PASS": EXIT_MET,
         "FAIL": EXIT_NOT_MET,
         "VOID": EXIT_ENGINE_FAILED,
-    }.get(trial.verdict, EXIT_INCONCLUSIVE)
+    }.get(found.verdict, EXIT_INCONCLUSIVE)

@@ -21,17 +21,49 @@ def show_bench(bench: Bench) -> str:
     """All that `neoserve bench` prints."""
     last = bench.trials[-1]
     blocks = [latencies(last), rates(last)]
-    if len(bench.trials) > 1:
-        blocks.append(repeats(bench))
+    if bench.max_rate is not None:
+        blocks.append(probes(bench.max_rate))
+    elif len(bench.trials) > 1:
+        blocks.append(repeats(bench.trials))
+    if bench.noise is not None:
+        blocks.append(noise(bench.noise))
     notes = [wrap(note) for note in (*last.notes, *client_notes(last))]
     if notes:
         blocks.append("\n".join(["Notes", *notes]))
-    blocks.append(wrap(sentence(last), ""))
+    blocks.append(wrap(conclusion(bench), ""))
     blocks.append(
         f"Run folder {bench.run}, ledger head {bench.head}\n"
         f"Check it: neoserve verify {bench.run} --head {bench.head}"
     )
     return "\n\n".join(blocks)
+
+
+def conclusion(bench: Bench) -> str:
+    """What was asked, answered in a sentence."""
+    last = bench.trials[-1]
+    if bench.max_rate is not None:
+        return max_rate_sentence(bench.max_rate, last)
+    if bench.pooled is not None:
+        pooled = bench.pooled
+        return (
+            f"{pooled.verdict} on {last.slo.show()}, {pooled.num_trials} trials and "
+            f"{pooled.num_judged} requests pooled: {'; '.join(pooled.reasons)}."
+        )
+    return sentence(last)
+
+
+def max_rate_sentence(found: MaxRate, last: Trial) -> str:
+    """The certified rate, and the nearest that was not met."""
+    notes = f" ({'; '.join(found.notes)})" if found.notes else ""
+    if found.certified_rps is None:
+        return f"No rate was certified within {last.slo.show()}{notes}."
+    above = (
+        f"; {significant(found.not_met_rps)} requests/s was not met" if found.not_met_rps else ""
+    )
+    return (
+        f"Certified: {significant(found.certified_rps)} requests/s keep {last.slo.show()} at "
+        f"{1 - found.level:.0%} confidence{above}{notes}."
+    )
 
 
 def latencies(trial: Trial) -> str:
@@ -72,12 +104,12 @@ def rates(trial: Trial) -> str:
     ]
     if trial.cost is not None:
         cost = trial.cost
-        lines.append(
-            f"{'cost':<9}{show_usd(cost.usd_per_mtok_output)} per million output tokens, "
+        lines.append(wrap(
+            f"cost     {show_usd(cost.usd_per_mtok_output)} per million output tokens, "
             f"{show_usd(cost.usd_per_mtok_input)} per million input, "
             f"{show_usd(cost.usd_per_mtok_total)} per million of both, at this load and "
-            f"{show_usd(cost.usd_per_hour)} an hour ({cost.price_source})"
-        )
+            f"{show_usd(cost.usd_per_hour)} an hour ({cost.price_source})", "",
+        ))  # fmt: skip
     return "\n".join(lines)
 
 
@@ -123,16 +155,38 @@ def client_notes(trial: Trial) -> list[str]:
     return notes
 
 
-def repeats(bench: Bench) -> str:
-    """One line a trial, and the noise between them."""
+def repeats(trials: Sequence[Trial]) -> str:
+    """One line a trial."""
     rows = [
         [str(number), _duration(trial.ttft_s.p50.value), _duration(trial.ttft_s.p95.value),
          _duration(trial.tpot_s.p50.value), show_count(trial.output_tokens_per_s or 0.0),
          trial.verdict]
-        for number, trial in enumerate(bench.trials, start=1)
+        for number, trial in enumerate(trials, start=1)
     ]  # fmt: skip
     header = ["trial", "TTFT p50", "TTFT p95", "TPOT p50", "out tok/s", "verdict"]
     return table(header, rows, [True, True, True, True, True, False])
+
+
+def noise(found: NoiseFloor) -> str:
+    """What repeats of the same load differ by."""
+    parts = [f"{name.removesuffix('_s')} {spread.range_share:.1%}"
+             for name, spread in found.spreads.items()]  # fmt: skip
+    return wrap(
+        f"Noise floor, highest less lowest of {found.num_trials} repeats over their mean: "
+        f"{', '.join(parts)}. Smaller differences are none.", "",
+    )  # fmt: skip
+
+
+def probes(found: MaxRate) -> str:
+    """The search, load by load."""
+    rows = [
+        [significant(p.rate_rps), f"{p.num_misses} of {p.num}", significant(p.dependence),
+         f"{p.verdict}{', saturated' if p.saturated else ''}",
+         "certifying" if p.certifies else "search"]
+        for p in found.probes
+    ]  # fmt: skip
+    header = ["requests/s", "missed", "worth one", "verdict", "for"]
+    return table(header, rows, [True, True, True, False, False])
 
 
 def show_selftest(found: SelfTest) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from ..catalog.models import find_model
 from ..errors import EXIT_INCONCLUSIVE, EXIT_MET, EXIT_NOT_MET, AskError
 from ..evidence.run import Run
 from ..evidence.verify import verify_run
-from ..measure.cores import CorePlan, split
+from ..measure.cores import CorePlan, host_cpus, split
 from ..measure.engine import llamacpp
 from ..measure.engine.running import start
 from ..measure.figures import recompute
@@ -68,7 +67,7 @@ def run(
         workload=workload, slo=Slo.parse_text(SLO), num_requests=max(1, round(seconds * rate_rps)),
         ends_early=False,  # a minute that can be compared with the prediction
     )  # fmt: skip
-    cores = split(sorted(os.sched_getaffinity(0)), threads, quota_cores=host.quota_cores)
+    cores = split(host_cpus(), threads, quota_cores=host.quota_cores)
     trial = measured(record, config, host, cores, ask, note)
     head = hand_over(record, config, prediction, trial)
     note("")

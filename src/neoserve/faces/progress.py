@@ -46,6 +46,11 @@ class Live:
             sys.stderr.write(line_of(look, self._targets) + "\n")
             sys.stderr.flush()
 
+    def say(self, note: Callable[[str], None], text: str) -> None:
+        """A sentence between looks, on a line of its own."""
+        self.close()
+        note(text)
+
     def close(self) -> None:
         """Leave the line."""
         if self._is_open:

@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from ..errors import EvidenceBroken
+from ..errors import AskError, EvidenceBroken
 from ..schema.base import Document
+from ..schema.bench import Pooled
 from ..schema.engine import EngineConfig
 from ..schema.trial import (
     ClientFacts,
@@ -51,6 +52,8 @@ from .verdict import judge
 _LATE_SHARE = 0.02  # of the TTFT limit; a later client bends what it measures
 _LATE_FLOOR_S = 0.005  # timers and the scheduler alone cost this on a busy host
 _LENGTH_TOLERANCE = 0.02
+_APART_S = 1e5  # between trials that are pooled: no two of their requests meet
+_STAMPS = ("sent_s", "first_token_s", "last_token_s")
 _CACHED_TOLERANCE = 0.05  # of prompt tokens, beyond the share that was asked
 
 
@@ -67,6 +70,7 @@ class Setting(Document, frozen=True, kw_only=True):
     host: HostPrint
     client: ClientFacts
     salt: str
+    level: float
     num_planned: int
     stop: Stop
     counters: dict[str, float]
@@ -108,7 +112,7 @@ def judge_rows(setting: Setting, rows: Sequence[RequestRow], schedule: Schedule)
     """The trial that these rows make. The same arguments give the same trial."""
     kept = judged(rows)
     window, growth = steady(rows), backlog(rows)
-    judgement = judge(rows, setting.slo, setting.num_planned)
+    judgement = judge(rows, setting.slo, setting.num_planned, setting.level)
     ttft = summarize(kept, ttft_s)
     late_s = [row.late_s for row in rows if row.sent_s is not None] or [0.0]
     voids = (*setting.faults, *_voids(setting, rows, schedule, ttft))
@@ -124,6 +128,7 @@ def judge_rows(setting: Setting, rows: Sequence[RequestRow], schedule: Schedule)
         schedule=digest(to_jsonl(schedule)),
         rows=digest(pack_rows(rows)),
         faults=setting.faults,
+        level=setting.level,
         num_planned=setting.num_planned,
         num_judged=len(kept),
         num_ok=sum(row.status == "ok" for row in kept),
@@ -241,6 +246,39 @@ def _warm_cache(workload: Workload, served: Sequence[RequestRow]) -> Iterator[st
             f"{share:.0%} of prompt tokens came from a prefix cache, where "
             f"{workload.prefix_hit_share:.0%} were to be shared: another load warmed it"
         )
+
+
+def pool(trials: Sequence[Observed]) -> Pooled:
+    """Repeats of one load as one, in the order in which they ran. Raises AskError if they differ.
+
+    A trial that is VOID makes the whole VOID.
+    """
+    first = trials[0].trial
+    if any(t.trial.host.cpu_model != first.host.cpu_model or t.trial.engine != first.engine
+           for t in trials):  # fmt: skip
+        raise AskError("trials of unlike hosts or engines are not pooled")
+    voids = [reason for t in trials if t.trial.verdict == "VOID" for reason in t.trial.reasons]
+    rows = [row for i, t in enumerate(trials) for row in _later(t.rows, i * _APART_S)]
+    judgement = judge(rows, first.slo, sum(t.trial.num_planned for t in trials), first.level)
+    return Pooled(
+        num_trials=len(trials),
+        num_judged=len(judged(rows)),
+        num_misses=judgement.num_misses,
+        verdict="VOID" if voids else judgement.verdict,
+        reasons=tuple(voids) or judgement.reasons,
+    )
+
+
+def _later(rows: Sequence[RequestRow], by_s: float) -> list[RequestRow]:
+    """The judged rows, with all times moved; those that were cut off say nothing across trials."""
+    return [
+        row.replace(
+            due_s=row.due_s + by_s,
+            **{name: value + by_s for name in _STAMPS
+               if (value := getattr(row, name)) is not None},
+        )
+        for row in judged(rows)
+    ]  # fmt: skip
 
 
 def rows_after_crash(spooled: Sequence[SpooledRow], schedule: Schedule) -> list[RequestRow]:

@@ -29,7 +29,7 @@ from .prompts import fresh_salt
 from .schedule import Schedule, plan
 from .target import Route, Target, fitted
 from .traces import Trace
-from .verdict import Reading, Watch
+from .verdict import LEVEL, Reading, Watch
 
 _WARM_UP_SHARE = 0.1  # of the measured requests, within the bounds below
 _WARM_UP_MIN, _WARM_UP_MAX = 5, 50
@@ -47,6 +47,7 @@ class TrialAsk(msgspec.Struct, frozen=True, kw_only=True):
     route: Route = "completions"
     workers: int = 1
     timeout_s: float = 600.0  # of a request
+    level: float = LEVEL  # chance of a wrong PASS, and of a wrong FAIL
     ends_early: bool = True  # as soon as the SLO is decided, or the server saturated
     usd_per_hour: float | None = None
     price_source: str = ""
@@ -123,6 +124,7 @@ def prepare(
             others_cores=None,
         ),
         salt=salt,
+        level=ask.level,
         num_planned=sum(planned.phase == "measured" for planned in schedule),
         stop="crashed",
         counters={},
@@ -209,7 +211,7 @@ class _Watcher:
         self._measured = [
             i for i, planned in enumerate(prepared.schedule) if planned.phase == "measured"
         ]
-        self._watch = Watch(prepared.ask.slo, len(self._measured))
+        self._watch = Watch(prepared.ask.slo, len(self._measured), prepared.ask.level)
         self._on_look = on_look
 
     def look(self, board: Board) -> Stop | None:

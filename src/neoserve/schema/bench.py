@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from .base import Document
-from .trial import Trial
+from .capacity import MaxRate
+from .trial import NoiseFloor, Trial, Verdict
+
+
+class Pooled(Document, frozen=True):
+    """Repeats judged as one: their requests are pooled, percentiles are never averaged."""
+
+    num_trials: int
+    num_judged: int
+    num_misses: int  # of the target nearest its limit
+    verdict: Verdict
+    reasons: tuple[str, ...]
 
 
 # Version history: 1, first.
@@ -12,5 +23,9 @@ class Bench(Document, frozen=True, kw_only=True):
 
     schema: str = "neoserve/bench/1"
     trials: tuple[Trial, ...]
+    verdict: Verdict  # of the last trial, of all repeats, or of the certified rate
+    pooled: Pooled | None = None
+    noise: NoiseFloor | None = None
+    max_rate: MaxRate | None = None
     run: str  # folder
     head: str  # of its ledger

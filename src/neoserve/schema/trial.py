@@ -208,6 +208,7 @@ class Trial(Document, frozen=True, kw_only=True):
     schedule: str  # digest of the planned requests, JSON lines
     rows: str  # digest of the observed requests, JSON lines, gzip
     faults: tuple[str, ...]  # what was seen to be not as asked: each makes it VOID
+    level: float  # chance of a wrong PASS, and of a wrong FAIL
     num_planned: int  # measured requests that were planned; the tests' horizon
     num_judged: int
     num_ok: int
