@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..schema.bench import Bench
+from ..schema.capacity import MaxRate
 from ..schema.selftest import SelfTest, Spread
-from ..schema.trial import Quantile, Trial
+from ..schema.trial import NoiseFloor, Quantile, Trial
 from ..units import show_count, show_duration, show_usd, significant
 from .tables import table, wrap
 
