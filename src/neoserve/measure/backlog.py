@@ -13,8 +13,8 @@ from ..stats import autocorrelation_time, mean, quantile, ranks, slope
 from ..units import show_duration
 
 # Below these a stable queue wanders: M/M/1 at 70 % gets there in under 1 % of 300-request trials.
-_LEAST_GROWTH = 20  # requests
-_DIFFUSION_Z = 1.3  # of a queue at exactly its capacity, whose backlog spreads with sqrt(2 n)
+_LEAST_GROWTH = 19  # requests
+_DIFFUSION_Z = 1.15  # of a queue at exactly its capacity, whose backlog spreads with sqrt(2 n)
 _RECENT_SHARE = 0.05  # of the arrivals that say where the backlog is now
 _DRIFT_Z = 3.0
 _EARLY = 20  # requests that show how long answers take before a queue forms
