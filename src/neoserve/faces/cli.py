@@ -314,6 +314,7 @@ def overview() -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
+    _end_as_by_ctrl_c()
     try:
         return _dispatch(words)
     except Error as error:
@@ -325,6 +326,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_MET
+
+
+def _end_as_by_ctrl_c() -> None:
+    """A polite end by the system is handled as the user's own: what was measured is kept."""
+    import signal
+    import threading
+
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
 
 
 def _dispatch(words: list[str]) -> int:

@@ -10,6 +10,7 @@ from ..schema.trial import Verdict
 from ..schema.workload import Target
 from ..stats import (
     SequentialShare,
+    autocorrelation_time,
     block_bootstrap_interval,
     clopper_pearson,
     dependence,
@@ -24,7 +25,7 @@ Reading = tuple[float, bool]  # seconds, and whether that is final or a lower bo
 _FIRST_LOOK = 10  # requests; dependence cannot be told from fewer
 _LOOK_GROWTH = 0.1  # of the requests, after which dependence is told anew
 _STEPS_PER_OCTAVE = 16  # of dependence, rounded up, so that few tests have to be computed
-_LEAST_STRETCHES = 15
+_LEAST_BY_FAR = 50  # requests
 _MIN_FOR_MEAN = 30  # independent requests; below, resampling does not show the spread of a mean
 
 
@@ -67,6 +68,8 @@ class _ShareRule(Rule):
         self._values: list[float] = []  # those above the limit are the limit: how far is no matter
         self._misses: list[bool] = []
         self._num_failed = 0
+        self._half_way = self.target.limit  # between the median and the limit
+        self._num_near, self._near_dependence = 0, 1.0
         self._next_look = self._first_look = min(_FIRST_LOOK, num_planned)
         self._passed_at = self._failed_at = 0  # requests; 0: not yet
 
@@ -84,39 +87,23 @@ class _ShareRule(Rule):
         self.num_misses += missed
         self.num += 1
         self._num_failed += value == math.inf
+        self._num_near += value >= self._half_way
         if len(self._values) == self._next_look:
-            self.dependence = self._told_dependence()
+            self._look_again()
             self._next_look += max(5, int(self._next_look * _LOOK_GROWTH))
         if len(self._values) >= self._first_look:
             self._look()
 
-    def _told_dependence(self) -> float:
-        """How many requests are worth one, by what moves them towards the limit.
-
-        A trial shorter than some stretches of whatever moves its latencies has seen one of the
-        server's moods, so `_LEAST_STRETCHES` of those are needed where `needed` requests would
-        do (docs/verdicts.md has the simulations behind both rules).
-        """
-        needed = math.log(self._level) / math.log1p(-self.share)
-        told = max(
-            dependence(self._nearness()),
-            dependence(self._misses),
-            dependence(self._values) * _LEAST_STRETCHES / needed,
-        )
-        steps = math.ceil(math.log2(told) * _STEPS_PER_OCTAVE)
-        return float(2 ** (steps / _STEPS_PER_OCTAVE))
-
-    def _nearness(self) -> list[int]:
-        """How near each request came to missing, in quarters of the way from the median there.
-
-        What moves latencies by less than that says nothing of how misses would cluster; without
-        this a server far below its limit would be held against the noise of its host.
-        """
-        limit, middle = self.target.limit, quantile(self._values, 0.5)
-        if middle >= limit:
-            return [int(missed) for missed in self._misses]
-        way = limit - middle
-        return [int(4 * max(0.0, value - middle) / way) for value in self._values]
+    def _look_again(self) -> None:
+        """How many requests are worth one, and how many came half way to missing."""
+        self._half_way = (quantile(self._values, 0.5) + self.target.limit) / 2
+        near = [value >= self._half_way for value in self._values]
+        self._num_near = sum(near)
+        told = max(dependence(self._values), dependence(self._misses))
+        self.dependence = _rounded_up(told)
+        # Half way is no extreme: there requests cluster as ranks do.
+        wide = autocorrelation_time(self._values) * (1 + 2 / math.sqrt(len(near)))
+        self._near_dependence = _rounded_up(max(wide, dependence(near)))
 
     def _look(self) -> None:
         """Has a bound been crossed?"""
@@ -125,13 +112,41 @@ class _ShareRule(Rule):
         planned = math.ceil(self._num_planned / self.dependence)
         if not self._passed_at:
             test = _test(self.share, self._level, planned, late)
-            self._passed_at = num * test.proves(misses, n)
+            self._passed_at = num * (test.proves(misses, n) or self._is_far_from_missing())
         if not self._failed_at:
             test = _test(self.share, self._fail_level, planned, early)
             # A request that failed did so by itself: that many in a row is no chance cluster.
             alone = _test(self.share, self._fail_level, self._num_planned, early)
-            is_failed = alone.disproves(self._num_failed, num)
+            is_failed = alone.disproves(self._num_failed, num) or self._misses_by_far()
             self._failed_at = num * (test.disproves(misses, n) or is_failed)
+
+    def _is_far_from_missing(self) -> bool:
+        """Too few misses, were they independent, and few that came even half way there.
+
+        A queue that lets 5 % of requests wait beyond a limit lets twice as many come half way,
+        which tells it from one that is far from its limit long before misses could.
+        """
+        num, planned = len(self._values), self._num_planned
+        alone = _test(self.share, self._level, planned, late)
+        if not alone.proves(self.num_misses, num):
+            return False
+        d = self._near_dependence
+        near = _test(min(2 * self.share, 0.5), self._level, math.ceil(planned / d), late)
+        return near.proves(self._num_near / d, num / d)
+
+    def _misses_by_far(self) -> bool:
+        """Does each half miss three times as often as may? Asked half way, and at the end.
+
+        Long busy spells make a trial worth so few independent requests that no count would
+        disprove anything; but spells that fill both halves of a trial are the server's way. In
+        simulated queues at their limit that is so in under 5 % of trials (docs/verdicts.md).
+        """
+        num = len(self._misses)
+        if num < _LEAST_BY_FAR or num not in (self._num_planned // 2, self._num_planned):
+            return False
+        halves = self._misses[: num // 2], self._misses[num // 2 :]
+        many = min(3 * self.share, (1 + self.share) / 2)
+        return all(sum(half) >= many * len(half) for half in halves)
 
     def _standing(self) -> Verdict:
         """A bound once crossed counts, unless the requests since then say the opposite."""
@@ -150,7 +165,7 @@ class _ShareRule(Rule):
 
     def _claim(self, verdict: Verdict, saturated: bool) -> str:
         if verdict != "INCONCLUSIVE" and not saturated:
-            bound = "at most" if verdict == "PASS" else "more than"
+            bound = "at most" if verdict == "PASS" else "more than"  # of all, not of these
             by = self._passed_at if verdict == "PASS" else self._failed_at
             sure = _percent(1 - self._level)
             return f"{bound} {_percent(self.share)} at {sure} confidence by the first {by}"
@@ -158,6 +173,12 @@ class _ShareRule(Rule):
             self.num_misses / self.dependence, len(self._values) / self.dependence
         )
         return f"{_percent(low)} to {_percent(high)} where {_percent(self.share)} may"
+
+
+def _rounded_up(told: float) -> float:
+    """In steps, so that few tests have to be computed."""
+    steps = math.ceil(math.log2(told) * _STEPS_PER_OCTAVE)
+    return float(2 ** (steps / _STEPS_PER_OCTAVE))
 
 
 def _percent(share: float) -> str:
