@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from neoserve.errors import AskError
 from neoserve.measure.engine import llamacpp
+from neoserve.measure.engine.running import start
 from neoserve.measure.prompts import WORDS, Prompts, fresh_salt, single_token_words
 from neoserve.schema.workload import Workload
 
@@ -121,7 +122,7 @@ def test_a_tokenizer_that_joins_words_is_refused():
 def tokenize(tmp_path_factory):
     """SmolLM2's vocabulary, by the embedded server's own count."""
     config = llamacpp.config(llamacpp.demo_model_path(), threads=1, context_tokens=256)
-    with llamacpp.LlamaCpp(config, tmp_path_factory.mktemp("run") / "engine.log") as engine:
+    with start(config, tmp_path_factory.mktemp("run") / "engine.log") as engine:
         open_url = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
 
         def count(text):

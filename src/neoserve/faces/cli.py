@@ -193,7 +193,7 @@ def _export(args: argparse.Namespace) -> int:
 
     from .exchange import export_trial
 
-    say(export_trial(Path(args.run), args.to, args.trial))
+    say(export_trial(Path(args.run), args.to, args.trial, args.json))
     return EXIT_MET
 
 
@@ -241,8 +241,7 @@ COMMANDS: tuple[Command, ...] = (
         (("target", {"nargs": "?", "default": "", "metavar": "URL|MODEL",
                      "help": "a server that runs, or the model of --engine"}),),
         "neoserve bench http://localhost:8000 --request-rate 4 --isl 1000 --osl 300 "
-        "--slo 'ttft:p95<3s; tpot:p95<200ms'\n"
-        "  neoserve bench --engine vllm Qwen/Qwen3-8B --max-concurrency 16 -- --enforce-eager",
+        "--slo 'ttft:p95<3s; tpot:p95<200ms'",
         rest="engine_args",
     ),
     Command(
@@ -266,7 +265,7 @@ COMMANDS: tuple[Command, ...] = (
         "neoserve import benchmarks.json",
     ),
     Command(
-        "export", "a trial in another tool's format", _export, (),
+        "export", "a trial in another tool's format", _export, (JSON,),
         (("run", {"help": "a run folder"}),
          ("--to", {"choices": ("vllm", "br"), "required": True,
                    "help": "vllm bench serve's JSON, or llm-d's benchmark report 0.2.1 (YAML)"}),

@@ -71,8 +71,11 @@ def _milliseconds(value_s: float | None) -> str:
     return "" if value_s is None else significant(value_s * 1e3)
 
 
-def export_trial(path: Path, to: str, number: int) -> str:
-    """A recorded trial as text in another tool's format. Raises AskError."""
+def export_trial(path: Path, to: str, number: int, as_json: bool) -> str:
+    """A recorded trial as text in another tool's format; reports are YAML unless `as_json`.
+
+    Raises AskError where there is no such trial.
+    """
     run = Run.open(path)
     entries = [entry for entry in ledger.entries(run.ledger_path) if entry.kind == "trial"]
     position = number if number < 0 else number - 1
@@ -83,10 +86,13 @@ def export_trial(path: Path, to: str, number: int) -> str:
     rows = unpack_rows(run.blob(trial.rows))
     version = importlib.metadata.version("neoserve")
     at = datetime.fromisoformat(entry.at)
+    uid = ledger.digest(ledger.line_of(entry))
     if to == "vllm":
         document = to_vllm(trial, rows, at, version)
+    else:
+        document = to_benchmark_report(trial, rows, uid, at, version)
+    if to == "vllm" or as_json:
         return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
     import yaml
 
-    uid = ledger.digest(ledger.line_of(entry))
-    return str(yaml.safe_dump(to_benchmark_report(trial, rows, uid, at, version), sort_keys=False))
+    return str(yaml.safe_dump(document, sort_keys=False))

@@ -46,7 +46,7 @@ class Option(Struct, frozen=True):
 def add_options(parser: argparse.ArgumentParser, options: Iterable[Option]) -> None:
     """Declare options on a parser."""
     for option in options:
-        words: dict[str, Any] = {"help": option.help, "default": option.start}
+        words: dict[str, Any] = {"help": option.help.replace("%", "%%"), "default": option.start}
         if option.dest:
             words["dest"] = option.dest
         if option.both:

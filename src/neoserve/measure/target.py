@@ -133,9 +133,15 @@ def first_model(target: Target) -> str:
 
 
 def server_words(target: Target) -> tuple[str, ...]:
-    """Words that are one token each for this server's tokenizer, as far as it tells."""
+    """Words that are one token each for this server's tokenizer, as far as it tells.
+
+    Where it has too few of them, prompts are as long as usage, asked twice, lets them be made.
+    """
     count = _token_counter(target)
-    return WORDS if count is None else single_token_words(count, WORDS)
+    try:
+        return WORDS if count is None else single_token_words(count, WORDS)
+    except AskError:
+        return WORDS
 
 
 def _token_counter(target: Target) -> Callable[[str], int] | None:
