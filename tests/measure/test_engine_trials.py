@@ -68,12 +68,14 @@ def test_a_trial_says_what_ran(engine):
 
 def test_server_and_client_agree_on_time_per_token(engine):
     """The engine's own clock: predicted_ms of `timings`, read from an answer without a client."""
-    rows = [row for row in measure(engine, num_requests=12).rows if row.status == "ok"]
+    alone_at_a_time = Workload(arrival="closed", concurrency=1, prompt_tokens=24, output_tokens=24)
+    found = measure(engine, num_requests=6, workload=alone_at_a_time)
+    rows = [row for row in found.rows if row.status == "ok"]
     asked = {"prompt": " one two three four five six seven", "n_predict": 24, "ignore_eos": True}
     alone = [fetch(engine.url, "/completion", asked, timeout_s=60)["timings"] for _ in range(3)]
     told_s = statistics.median(t["predicted_per_token_ms"] / 1e3 for t in alone)
-    seen_s = min(row.tpot_s for row in rows)  # others share the core with the slower ones
-    assert 0.3 * told_s < seen_s < 3 * told_s
+    seen_s = statistics.median(row.tpot_s for row in rows)
+    assert 0.4 * told_s < seen_s < 2.5 * told_s  # the host may be busier at one of them
 
 
 def test_conversations_find_their_history_in_the_cache(engine):

@@ -116,6 +116,8 @@ def judge_rows(setting: Setting, rows: Sequence[RequestRow], schedule: Schedule)
     ttft = summarize(kept, ttft_s)
     late_s = [row.late_s for row in rows if row.sent_s is not None] or [0.0]
     voids = (*setting.faults, *_voids(setting, rows, schedule, ttft))
+    if not kept and judgement.num_misses == 0:
+        voids += ("no measured request ended: nothing was observed",)
     is_open = setting.workload.arrival != "closed"
     return Trial(
         workload=setting.workload,
@@ -191,8 +193,6 @@ def _voids(
     setting: Setting, rows: Sequence[RequestRow], schedule: Schedule, ttft: Summary
 ) -> Iterator[str]:
     """Why these rows say nothing about the server at this workload."""
-    if not judged(rows):
-        yield "no measured request ended: nothing was observed"
     yield from _late(setting, rows, late_budget_s(setting.slo, ttft))
     firsts = [row for row in rows if row.turn == 0]
     sent_s = [row.sent_s for row in firsts if row.sent_s is not None]
