@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,12 @@ import pytest
 from neoserve.measure.engine.vllm_program import PYTHON_VARIABLE
 
 MODEL_VARIABLE = "NEOSERVE_VLLM_MODEL"
+
+# benchmarks/ is no package: what compares clients there is asserted here
+_AGREEMENT = Path(__file__).parents[2] / "benchmarks" / "agreement.py"
+_SPEC = importlib.util.spec_from_file_location("benchmarks_agreement", _AGREEMENT)
+sys.modules["benchmarks_agreement"] = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(sys.modules["benchmarks_agreement"])
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from measure.truth import Truth, serving
 
+from measure.truth import Truth, serving
 from neoserve.evidence import ledger
 from neoserve.faces.bench import fresh_folder
 

@@ -1,6 +1,6 @@
 import pytest
-from evidence.sample import trial as sample
 
+from evidence.sample import trial as sample
 from neoserve.errors import AskError
 from neoserve.measure.noise import noise_floor
 from neoserve.schema.engine import EngineConfig

@@ -33,6 +33,7 @@ from ..schema.engine import EngineConfig
 from ..schema.trial import HostPrint, Trial, Verdict
 from ..tune.session import Interrupted, Session
 from .bench_plot import write as write_plot
+from .kv_check import kv_note
 from .progress import Live
 
 Say = Callable[[str], None]
@@ -72,8 +73,10 @@ def bench(ask: BenchAsk, note: Say) -> Bench:
     with _engine(ask, config, run, cores, note) as engine:
         live = Live(ask.trial.slo)
         session = Session(run, engine, host, cores, lambda text: live.say(note, text), live.show)
+        noted = kv_note(config, engine.facts(), ask.target, host)
+        trial = msgspec.structs.replace(ask.trial, notes=(noted,) if noted else ())
         try:
-            max_rate = _measure_all(session, ask)
+            max_rate = _measure_all(session, msgspec.structs.replace(ask, trial=trial))
         finally:
             live.close()
             if log := engine.log():

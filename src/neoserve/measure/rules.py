@@ -10,14 +10,12 @@ from ..schema.trial import Verdict
 from ..schema.workload import Target
 from ..stats import (
     SequentialShare,
-    autocorrelation_time,
     block_bootstrap_interval,
     clopper_pearson,
     dependence,
     early,
     late,
     mean,
-    quantile,
 )
 
 Reading = tuple[float, bool]  # seconds, and whether that is final or a lower bound so far
@@ -26,6 +24,7 @@ _FIRST_LOOK = 10  # requests; dependence cannot be told from fewer
 _LOOK_GROWTH = 0.1  # of the requests, after which dependence is told anew
 _STEPS_PER_OCTAVE = 16  # of dependence, rounded up, so that few tests have to be computed
 _LEAST_BY_FAR = 50  # requests
+_SPENT = 1.3  # requests that a look after each costs beside one at the end (docs/verdicts.md)
 _MIN_FOR_MEAN = 30  # independent requests; below, resampling does not show the spread of a mean
 
 
@@ -68,8 +67,6 @@ class _ShareRule(Rule):
         self._values: list[float] = []  # those above the limit are the limit: how far is no matter
         self._misses: list[bool] = []
         self._num_failed = 0
-        self._half_way = self.target.limit  # between the median and the limit
-        self._num_near, self._near_dependence = 0, 1.0
         self._next_look = self._first_look = min(_FIRST_LOOK, num_planned)
         self._passed_at = self._failed_at = 0  # requests; 0: not yet
 
@@ -87,23 +84,13 @@ class _ShareRule(Rule):
         self.num_misses += missed
         self.num += 1
         self._num_failed += value == math.inf
-        self._num_near += value >= self._half_way
         if len(self._values) == self._next_look:
-            self._look_again()
+            told = max(dependence(self._values), dependence(self._misses))
+            steps = math.ceil(math.log2(told) * _STEPS_PER_OCTAVE)
+            self.dependence = float(2 ** (steps / _STEPS_PER_OCTAVE))
             self._next_look += max(5, int(self._next_look * _LOOK_GROWTH))
         if len(self._values) >= self._first_look:
             self._look()
-
-    def _look_again(self) -> None:
-        """How many requests are worth one, and how many came half way to missing."""
-        self._half_way = (quantile(self._values, 0.5) + self.target.limit) / 2
-        near = [value >= self._half_way for value in self._values]
-        self._num_near = sum(near)
-        told = max(dependence(self._values), dependence(self._misses))
-        self.dependence = _rounded_up(told)
-        # Half way is no extreme: there requests cluster as ranks do.
-        wide = autocorrelation_time(self._values) * (1 + 2 / math.sqrt(len(near)))
-        self._near_dependence = _rounded_up(max(wide, dependence(near)))
 
     def _look(self) -> None:
         """Has a bound been crossed?"""
@@ -112,7 +99,7 @@ class _ShareRule(Rule):
         planned = math.ceil(self._num_planned / self.dependence)
         if not self._passed_at:
             test = _test(self.share, self._level, planned, late)
-            self._passed_at = num * (test.proves(misses, n) or self._is_far_from_missing())
+            self._passed_at = num * test.proves(misses, n)
         if not self._failed_at:
             test = _test(self.share, self._fail_level, planned, early)
             # A request that failed did so by itself: that many in a row is no chance cluster.
@@ -120,29 +107,15 @@ class _ShareRule(Rule):
             is_failed = alone.disproves(self._num_failed, num) or self._misses_by_far()
             self._failed_at = num * (test.disproves(misses, n) or is_failed)
 
-    def _is_far_from_missing(self) -> bool:
-        """Too few misses, were they independent, and few that came even half way there.
-
-        A queue that lets 5 % of requests wait beyond a limit lets twice as many come half way,
-        which tells it from one that is far from its limit long before misses could.
-        """
-        num, planned = len(self._values), self._num_planned
-        alone = _test(self.share, self._level, planned, late)
-        if not alone.proves(self.num_misses, num):
-            return False
-        d = self._near_dependence
-        near = _test(min(2 * self.share, 0.5), self._level, math.ceil(planned / d), late)
-        return near.proves(self._num_near / d, num / d)
-
     def _misses_by_far(self) -> bool:
-        """Does each half miss three times as often as may? Asked half way, and at the end.
+        """Does each half of the whole trial miss three times as often as may?
 
         Long busy spells make a trial worth so few independent requests that no count would
         disprove anything; but spells that fill both halves of a trial are the server's way. In
         simulated queues at their limit that is so in under 5 % of trials (docs/verdicts.md).
         """
         num = len(self._misses)
-        if num < _LEAST_BY_FAR or num not in (self._num_planned // 2, self._num_planned):
+        if num < _LEAST_BY_FAR or num != self._num_planned:
             return False
         halves = self._misses[: num // 2], self._misses[num // 2 :]
         many = min(3 * self.share, (1 + self.share) / 2)
@@ -161,7 +134,15 @@ class _ShareRule(Rule):
             verdict = "FAIL" if misses > self.share * n else "INCONCLUSIVE"
         worth = f" (1 independent in {self.dependence:.2g})" if self.dependence >= 1.05 else ""
         counted = f"{self.target.show()}: {misses} of {n} requests missed{worth}"
-        return verdict, f"{counted}, {self._claim(verdict, saturated)}: {verdict}"
+        advice = "" if saturated else self._advice()
+        return verdict, f"{counted}, {self._claim(verdict, saturated)}: {verdict}{advice}"
+
+    def _advice(self) -> str:
+        """How many requests would do, where none has missed yet."""
+        if self.verdict != "INCONCLUSIVE" or self.num_misses:
+            return ""
+        needed = math.log(self._level) / math.log1p(-self.share) * _SPENT * self.dependence
+        return f"; about {math.ceil(needed / 50) * 50} requests without a miss would prove it"
 
     def _claim(self, verdict: Verdict, saturated: bool) -> str:
         if verdict != "INCONCLUSIVE" and not saturated:
@@ -173,12 +154,6 @@ class _ShareRule(Rule):
             self.num_misses / self.dependence, len(self._values) / self.dependence
         )
         return f"{_percent(low)} to {_percent(high)} where {_percent(self.share)} may"
-
-
-def _rounded_up(told: float) -> float:
-    """In steps, so that few tests have to be computed."""
-    steps = math.ceil(math.log2(told) * _STEPS_PER_OCTAVE)
-    return float(2 ** (steps / _STEPS_PER_OCTAVE))
 
 
 def _percent(share: float) -> str:

@@ -53,6 +53,7 @@ class TrialAsk(msgspec.Struct, frozen=True, kw_only=True):
     price_source: str = ""
     trace: Trace | None = None
     dataset: tuple[UserPrompt, ...] | None = None
+    notes: tuple[str, ...] = ()  # for whoever reads the trial
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -194,6 +195,7 @@ def _ending(engine: Engine) -> Iterator[str]:
 
 
 def _notes(ask: TrialAsk, target: Target, cores: CorePlan | None) -> Iterator[str]:
+    yield from ask.notes
     if cores is not None and cores.note:
         yield cores.note
     if ask.workload.ignore_eos and not target.ignore_eos:

@@ -39,7 +39,7 @@ class PlannedRequest(Document, frozen=True, omit_defaults=True):
     """One request of a schedule, drawn before the load starts."""
 
     due_s: float  # 0 for closed loads and for turns after the first
-    prompt_tokens: int
+    prompt_tokens: int  # of its own message, history not counted; 0 for a user's own text
     output_tokens: int
     phase: Phase = "measured"
     session: int = 0  # requests of one conversation share it
