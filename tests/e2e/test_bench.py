@@ -53,7 +53,9 @@ def test_a_killed_bench_leaves_no_vllm(model: str, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     command = [sys.executable, "-m", "neoserve", "bench", *ENGINE, model, "--request-rate", "1",
                "--isl", "16", "--osl", "4", "--out", str(folder), *ARGS]  # fmt: skip
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
     for line in process.stderr:
         if "requests," in line or ("warming up" in line and "of" in line and "requests" in line):
             break

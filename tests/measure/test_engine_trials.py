@@ -89,7 +89,7 @@ def test_conversations_find_their_history_in_the_cache(engine):
 
 
 def test_a_prompt_that_does_not_fit_is_the_engines_own_refusal(engine):
-    with pytest.raises(EngineFailed, match="does not serve: HTTP 400.*context"):
+    with pytest.raises(EngineFailed, match=r"does not serve: HTTP 400.*context"):
         send(engine.url, WORKLOAD.replace(prompt_tokens=400), 2)
 
 

@@ -17,7 +17,7 @@ from ..schema.workload import Slo, Workload
 from .bench import BenchAsk
 from .requests import bench_workload
 
-_NUM_REQUESTS = 400  # certify a p95 with up to 12 misses; DESIGN's second rung
+_NUM_REQUESTS = 400  # prove a p95 where 1 % miss, if a request is worth half an independent one
 
 
 def bench_ask(args: argparse.Namespace) -> BenchAsk:

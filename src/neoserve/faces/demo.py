@@ -64,8 +64,7 @@ def run(
     )  # fmt: skip
     record.record("prediction", prediction.to_data())
     ask = TrialAsk(
-        workload=workload, slo=Slo.parse_text(SLO), num_requests=max(1, round(seconds * rate_rps)),
-        ends_early=False,  # a minute that can be compared with the prediction
+        workload=workload, slo=Slo.parse_text(SLO), num_requests=max(1, round(seconds * rate_rps))
     )  # fmt: skip
     cores = split(host_cpus(), threads, quota_cores=host.quota_cores)
     trial = measured(record, config, host, cores, ask, note)
@@ -108,12 +107,13 @@ def predicted(model_path: Path, threads: int, workload: Workload) -> Prediction:
 def measured(
     record: Run, config: EngineConfig, host: HostPrint, cores: CorePlan, ask: TrialAsk, note: Say
 ) -> Trial:
-    """One minute of Poisson load on the real engine."""
+    """Poisson load on the real engine."""
     live = Live(ask.slo)
     with start(config, record.logs_path / "engine.log", cpus=cores.engine_cpus,
                on_stage=note) as engine:  # fmt: skip
         rate = f"{ask.workload.rate_rps:g}/s"
-        note(f"loading it with {ask.num_requests} requests at {rate} (Poisson) ...")
+        note(f"loading it at {rate} (Poisson) until its SLO is decided, {ask.num_requests} requests "
+             "at most ...")  # fmt: skip
         try:
             session = Session(record, engine, host, cores, note, live.show)
             trial = session.measure(ask).trial
