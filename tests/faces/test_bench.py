@@ -289,3 +289,17 @@ def test_a_full_disk_loses_nothing_that_was_written(cli: Cli, truth: Truth, tmp_
     assert said.code == 0, said
     trial = ledger.entries(tmp_path / "kept" / "ledger.jsonl")[-1].body["trial"]
     assert trial["num_ok"] > 100
+
+
+def test_keys_are_not_kept(truth: Truth, tmp_path: Path, refused) -> None:
+    folder = tmp_path / "run"
+    process = started(truth, folder, "--num-prompts", "5", "--api-key", "sesame")
+    process.communicate(timeout=60)
+    assert truth.keys == {"Bearer sesame"}
+    kept = [path for path in folder.rglob("*") if path.is_file()]
+    assert len(kept) >= 5
+    assert not any(b"sesame" in path.read_bytes() for path in kept)
+    for words in (("--env", "HF_TOKEN=sesame"), ("--", "--api-key", "sesame")):
+        told = refused("bench", "--engine", "llama.cpp", "--out", str(tmp_path / "x"), *words)
+        assert "would be kept in the run folder" in told
+        assert "sesame" not in told

@@ -27,7 +27,8 @@ def measure(truth, slo="", num=80, on_row=lambda *_: None, on_look=lambda _: Non
 def test_a_trial_of_a_server_with_a_known_truth():
     looks = []
     with serving(Truth(ttft_s=0.1, itl_s=0.02)) as truth:
-        found = measure(truth, "ttft:p95<10s", on_look=looks.append)
+        fast = WORKLOAD.replace(rate_rps=80.0)
+        found = measure(truth, "ttft:p95<10s", num=320, workload=fast, on_look=looks.append)
     trial = found.trial
     assert trial.verdict == "PASS", trial.reasons
     assert 0.1 <= trial.ttft_s.p50.value < 0.2
@@ -35,11 +36,11 @@ def test_a_trial_of_a_server_with_a_known_truth():
     assert trial.load_limited
     assert 0 < trial.late_p99_s <= trial.late_max_s
     assert 0 < trial.client.lag_p99_s < 0.1
-    assert (trial.num_planned, trial.num_ok, trial.failures) == (80, 80, {})
+    assert (trial.num_planned, trial.num_ok, trial.failures) == (320, 320, {})
     assert (trial.stop, trial.facts) == ("planned", None)
     assert len(trial.salt) >= 16
-    assert [row.phase for row in found.rows[:9]] == ["warmup"] * 8 + ["measured"]
-    assert looks[-1].num_planned == 80
+    assert [row.phase for row in found.rows[:33]] == ["warmup"] * 32 + ["measured"]
+    assert looks[-1].num_planned == 320
 
 
 def test_a_trial_ends_when_its_slo_is_decided():

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import importlib.metadata
 import math
-from collections.abc import Callable, Iterator
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -39,6 +41,7 @@ from .progress import Live
 Say = Callable[[str], None]
 
 _SLOTS = 4  # of llama.cpp where none are asked for
+_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
 _CHAT_TOKENS = 64  # a template's
 
 
@@ -63,9 +66,10 @@ def bench(ask: BenchAsk, note: Say) -> Bench:
     """Run what was asked; the document says where the evidence is. Raises Error."""
     folder = fresh_folder(Path(ask.out))
     config = config_of(ask)
+    refuse_secrets(config)
     host = host_print(versions={config.engine: config.version} if config.version else {})
     run = Run.create(
-        folder, "bench", seed=ask.trial.workload.seed, host=host,
+        folder, "bench", argv=public_words(sys.argv), seed=ask.trial.workload.seed, host=host,
         versions={"neoserve": importlib.metadata.version("neoserve"),
                   config.engine: config.version},
     )  # fmt: skip
@@ -202,6 +206,25 @@ def _engine(
         on_stage=note,
     ) as engine:
         yield engine
+
+
+def public_words(argv: Sequence[str]) -> tuple[str, ...]:
+    """A command line as it may be kept: without keys."""
+    words = [re.sub(r"^(--api-key=).*", r"\1...", word) for word in argv]
+    return tuple("..." if before == "--api-key" else word
+                 for before, word in zip(["", *words], words, strict=False))  # fmt: skip
+
+
+def refuse_secrets(config: EngineConfig) -> None:
+    """What starts an engine is written into the run for others to read. Raises AskError."""
+    secret = next((name for name in config.env if _SECRET.search(name)), None)
+    if secret is None and flag_value(config.argv, "--api-key") is not None:
+        secret = "--api-key"
+    if secret is not None:
+        raise AskError(
+            f"{secret} would be kept in the run folder for everybody to read; export it in the "
+            "environment instead (vLLM: VLLM_API_KEY), which the engine inherits"
+        )
 
 
 def fresh_folder(path: Path) -> Path:

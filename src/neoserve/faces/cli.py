@@ -274,7 +274,8 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "demo", "the whole way on the embedded engine: predict, measure, record", _demo, (JSON,),
-        (("--seconds", {"type": float, "default": 180.0, "help": "longest load; it ends when the SLO is decided (180)"}),
+        (("--seconds", {"type": float, "default": 180.0,
+                        "help": "longest load; it ends when the SLO is decided (180)"}),
          ("--rate", {"type": float, "default": 1.25, "help": "requests per second (1.25)"}),
          ("--out", {"default": "runs/demo", "metavar": "DIR", "help": "run folder (runs/demo)"})),
         "neoserve demo",

@@ -112,8 +112,8 @@ def measured(
     with start(config, record.logs_path / "engine.log", cpus=cores.engine_cpus,
                on_stage=note) as engine:  # fmt: skip
         rate = f"{ask.workload.rate_rps:g}/s"
-        note(f"loading it at {rate} (Poisson) until its SLO is decided, {ask.num_requests} requests "
-             "at most ...")  # fmt: skip
+        note(f"loading it at {rate} (Poisson) until its SLO is decided, at most "
+             f"{ask.num_requests} requests ...")  # fmt: skip
         try:
             session = Session(record, engine, host, cores, note, live.show)
             trial = session.measure(ask).trial

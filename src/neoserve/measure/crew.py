@@ -21,7 +21,8 @@ from .load import Load, OnAnswer, OnRow, Plan
 from .loop import loop_name, run_quickly
 from .target import Target
 
-TICK_S = 0.5  # how often a running load is looked at
+TICK_S = 0.5  # how often a running load is looked at, or seldomer:
+_LOOK_SHARE = 0.005  # of the time may be spent on looking, during which no socket is read
 _START_S = 0.2  # between "ready" and time zero, so that every process is there in time
 _MAX_LAGS = 20_000  # of a worker, sent at its end
 
@@ -87,11 +88,11 @@ async def _alone(
     orders: Orders, on_row: OnRow, on_tick: OnTick, on_answer: OnAnswer | None
 ) -> Ran:
     load = Load(orders.plans()[0], on_row, on_answer)
-    board = Board([load.rows[i] for i in range(len(orders.schedule))])
+    board = Board(list(load.rows.values()))
     stops: list[Stop] = []
 
     def look() -> None:
-        board.rows = [load.rows[i] for i in range(len(orders.schedule))]
+        board.rows = list(load.rows.values())
         board.begun = load.begun()
         board.now_s = load.now_s()
         if (stop := on_tick(board)) is not None:
@@ -108,15 +109,18 @@ async def _alone(
         stops.append("interrupted")
     finally:
         ticking.cancel()
-    rows = [load.rows[i] for i in range(len(orders.schedule))]
+    rows = list(load.rows.values())
     stop = stops[0] if stops else "planned"
     return Ran(rows, stop, load.lags_s, _cpu_s() - cpu_s, loop_name(), start_s)
 
 
 async def _every_tick(look: Callable[[], None]) -> None:
+    wait_s = TICK_S
     while True:
-        await asyncio.sleep(TICK_S)
+        await asyncio.sleep(wait_s)
+        began_s = time.monotonic()
         look()
+        wait_s = max(TICK_S, (time.monotonic() - began_s) / _LOOK_SHARE)
 
 
 def _share(total: int, parts: int, number: int) -> int:

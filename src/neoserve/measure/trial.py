@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Self
 
@@ -34,6 +35,7 @@ from .verdict import LEVEL, Reading, Watch
 _WARM_UP_SHARE = 0.1  # of the measured requests, within the bounds below
 _WARM_UP_MIN, _WARM_UP_MAX = 5, 50
 _POLL_S = 2.0  # between looks at the server's gauges
+_BACKLOG_EVERY = 15  # ended requests
 _GAUGES = ("running", "waiting", "kv_usage_share")
 
 
@@ -215,19 +217,49 @@ class _Watcher:
         ]
         self._watch = Watch(prepared.ask.slo, len(self._measured), prepared.ask.level)
         self._on_look = on_look
+        self._num_ended = 0  # measured ones from the first on that have all ended
+        self._ended: dict[str, list[Reading]] = {"ttft": [], "tpot": [], "e2e": []}
+        self._saturated = False
+        self._next_backlog = _BACKLOG_EVERY
 
     def look(self, board: Board) -> Stop | None:
         """Why the load has to end now; null: it goes on."""
-        measured = [board.rows[i] for i in self._measured]
-        begun = [i in board.begun for i in self._measured]
-        verdict = self._watch.verdict(readings(measured, begun, board.now_s))
-        is_saturated = backlog(board.rows, board.now_s).is_saturated
-        self._on_look(Look(board, len(self._measured), verdict, is_saturated))
+        verdict = self._watch.verdict(self._readings(board))
+        self._look_at_backlog(board)
+        self._on_look(Look(board, len(self._measured), verdict, self._saturated))
         if self._engine.has_ended():
             return "engine"
         if self._ask.ends_early and verdict is not None:
             return "decided"
-        return "saturated" if self._ask.ends_early and is_saturated else None
+        return "saturated" if self._ask.ends_early and self._saturated else None
+
+    def _readings(self, board: Board) -> dict[str, list[Reading]]:
+        """Those of ended requests are kept, so that a look costs what is new."""
+        begin = self._num_ended
+        while self._num_ended < len(self._measured):
+            if board.rows[self._measured[self._num_ended]].status in ("unsent", "cancelled"):
+                break
+            self._num_ended += 1
+        ended = self._measured[begin : self._num_ended]
+        for metric, new in _of(board, ended).items():
+            self._ended[metric] += new
+        out = itertools.takewhile(
+            lambda i: board.rows[i].status != "unsent", self._measured[self._num_ended :]
+        )
+        return {metric: self._ended[metric] + new for metric, new in _of(board, out).items()}
+
+    def _look_at_backlog(self, board: Board) -> None:
+        """It is told anew after every 15 requests, or twentieth of them."""
+        if self._num_ended < self._next_backlog or self._ask.workload.arrival == "closed":
+            return
+        self._next_backlog = self._num_ended + max(_BACKLOG_EVERY, self._num_ended // 20)
+        self._saturated = backlog(board.rows, board.now_s).is_saturated
+
+
+def _of(board: Board, indexes: Iterable[int]) -> dict[str, list[Reading]]:
+    chosen = list(indexes)
+    rows = [board.rows[i] for i in chosen]
+    return readings(rows, [i in board.begun for i in chosen], board.now_s)
 
 
 def readings(
