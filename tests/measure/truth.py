@@ -112,10 +112,19 @@ def serving(truth: Truth) -> Iterator[Truth]:
     try:
         yield truth
     finally:
-        asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(10)
+        asyncio.run_coroutine_threadsafe(_end(runner), loop).result(10)
         loop.call_soon_threadsafe(loop.stop)
         thread.join(10)
         loop.close()
+
+
+async def _end(runner: web.AppRunner) -> None:
+    """Whoever still waits for an answer, or for a free slot, is sent away first."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+    await runner.cleanup()
 
 
 async def _start(truth: Truth) -> web.AppRunner:

@@ -11,7 +11,7 @@ from ..measure.trial import Look
 from ..schema.trial import RequestRow
 from ..schema.workload import Slo, Target
 from ..stats import quantile
-from ..units import show_duration
+from ..units import show_duration, significant
 
 _LOG_EVERY_S = 10.0
 _RECENT = 100  # requests of the rolling percentile
@@ -71,6 +71,7 @@ def line_of(look: Look, targets: list[Target]) -> str:
     num_failed = sum(row.status != "ok" for row in done)
     parts = [
         f"{len(done)}/{look.num_planned} requests",
+        f"{significant(_rate_rps(recent, now_s), 2)}/s",
         *(_rolling(recent, target) for target in targets),
         f"{_in_flight(look)} in flight",
         f"{show_duration(max(0.0, _end_s(measured, done, now_s) - now_s))} left",
@@ -80,6 +81,12 @@ def line_of(look: Look, targets: list[Target]) -> str:
     if look.is_saturated:
         parts.append("saturated: the backlog grows")
     return ", ".join(parts)
+
+
+def _rate_rps(recent: list[RequestRow], now_s: float) -> float:
+    """Requests that ended, a second, since the first of these did."""
+    ends_s = [row.last_token_s for row in recent if row.last_token_s is not None]
+    return len(ends_s) / (now_s - min(ends_s)) if ends_s and now_s > min(ends_s) else 0.0
 
 
 def _rolling(rows: list[RequestRow], target: Target) -> str:

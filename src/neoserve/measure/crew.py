@@ -24,6 +24,7 @@ from .target import Target
 TICK_S = 0.5  # how often a running load is looked at, or seldomer:
 _LOOK_SHARE = 0.005  # of the time may be spent on looking, during which no socket is read
 _START_S = 0.2  # between "ready" and time zero, so that every process is there in time
+_SOCKETS = 65_536
 _MAX_LAGS = 20_000  # of a worker, sent at its end
 
 
@@ -79,9 +80,17 @@ def run(
     `on_row` gets each request that has ended; `on_tick` is called twice a second and may end
     the load. Both have to be quick. `on_answer` sees raw answers, of a single process only.
     """
+    _allow_many_sockets()
     if orders.workers > 1:
         return run_quickly(_together(orders, on_row, on_tick))
     return run_quickly(_alone(orders, on_row, on_tick, on_answer))
+
+
+def _allow_many_sockets() -> None:
+    """A backlog of open requests must not end at the shell's usual 1,024 files."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, _SOCKETS)), hard))
 
 
 async def _alone(

@@ -254,7 +254,7 @@ def pool(trials: Sequence[Observed]) -> Pooled:
     A trial that is VOID makes the whole VOID.
     """
     first = trials[0].trial
-    if any(t.trial.host.cpu_model != first.host.cpu_model or t.trial.engine != first.engine
+    if any(t.trial.host.identity != first.host.identity or t.trial.engine != first.engine
            for t in trials):  # fmt: skip
         raise AskError("trials of unlike hosts or engines are not pooled")
     voids = [reason for t in trials if t.trial.verdict == "VOID" for reason in t.trial.reasons]

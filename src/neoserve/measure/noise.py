@@ -26,7 +26,8 @@ def noise_floor(trials: Sequence[Trial]) -> NoiseFloor:
         raise AskError("a VOID trial is among the repeats; leave it out and measure again")
     if any(_what(trial) != _what(trials[0]) for trial in trials):
         raise AskError(
-            "the trials differ in engine or workload; give repeats that only the seed parts"
+            "the trials differ in engine or workload, or ran on unlike hosts; give repeats that "
+            "only the seed parts"
         )
     figures = {name: [figure(trial) for trial in trials] for name, figure in _FIGURES.items()}
     return NoiseFloor(
@@ -40,7 +41,7 @@ def noise_floor(trials: Sequence[Trial]) -> NoiseFloor:
 
 
 def _what(trial: Trial) -> object:
-    return trial.engine, trial.workload.replace(seed=0)
+    return trial.engine, trial.workload.replace(seed=0), trial.host.identity
 
 
 def _spread(values: Sequence[float]) -> Spread:

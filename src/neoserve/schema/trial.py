@@ -113,6 +113,12 @@ class HostPrint(Document, frozen=True):
     clock_hz: float  # 0 where unknown
     versions: dict[str, str]
 
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """What has to be alike for two trials to be put together."""
+        return (self.cpu_model, self.isa, self.logical_cpus, self.quota_cores, self.memory_bytes,
+                self.kernel, self.governor, self.smt, self.thp)  # fmt: skip
+
 
 class SpooledRow(Document, frozen=True):
     """A request that has ended, as it is kept while its load still runs."""
