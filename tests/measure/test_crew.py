@@ -95,26 +95,36 @@ def children_of(pid):
     return found
 
 
-@pytest.mark.xfail(strict=True, reason="crew._follow waits for the rows of a worker that has died: "
-                   "no other worker is told to stop, so the load never ends")
+@pytest.fixture
+def interruptible():
+    """Ctrl-C as in a terminal: a job in the background starts with SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.xfail(strict=True, reason="crew._follow waits for ever for the rows of a worker that "
+                   "died; uvloop's RuntimeError on writing to it also stops the looks, so that "
+                   "not even a verdict ends the load, and Ctrl-C ends it with a traceback")
+@pytest.mark.usefixtures("interruptible")
 def test_a_worker_that_is_killed_does_not_hold_up_the_load_for_ever():
-    num_seen = []
+    num_seen, rescue = [], threading.Timer(3, os.kill, (os.getpid(), signal.SIGINT))
 
     def kill_one(*_):
         num_seen.append(1)
         if len(num_seen) == 5:
             os.kill(children_of(os.getpid())[0], signal.SIGKILL)
 
-    def rescue(board):
-        return "saturated" if board.now_s > 2.5 else None
-
     with serving(Truth(ttft_s=0.02)) as truth:
+        rescue.start()
         try:
-            stop = send(truth.url, OPEN, 20, workers=2, on_row=kill_one, on_tick=rescue).stop
+            stop = send(truth.url, OPEN, 20, workers=2, on_row=kill_one).stop
         except EngineFailed:
             stop = "engine"
+        finally:
+            rescue.cancel()
     assert len(num_seen) >= 5
-    assert stop != "saturated"  # 20 requests in half a second, and two seconds to notice
+    assert stop != "interrupted"  # 20 requests in half a second, and two seconds to notice
 
 
 def is_alive(pid):
