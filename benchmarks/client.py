@@ -3,7 +3,8 @@
 Both send the same constant arrivals of 100 streams x 100 tokens/s (TTFT 50 ms, ITL 10 ms), in
 alternating runs. Printed: mean error of TTFT, net of the server's own lateness, chunks lost, CPU
 per chunk, and the ratio of the last. The peer does what `vllm bench serve` does: iterate over
-the stream, decode JSON in each chunk as it comes, and read the clock then.
+the stream, decode JSON in each chunk as it comes, and read the clock then. GuideLLM joins where
+NEOSERVE_GUIDELLM names its program and NEOSERVE_VLLM_MODEL a folder with a tokenizer.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import re
 import resource
 import statistics
@@ -85,6 +87,31 @@ def peer() -> dict[str, float]:
         return asyncio.run(_aiohttp(url))
 
 
+def guidellm(program: str, tokenizer: str) -> dict[str, float]:
+    """One run of GuideLLM 0.8 with two workers; its figure holds the server's lateness, too."""
+    with tempfile.TemporaryDirectory() as folder, serving(TRUTH, Path(folder) / "t.log") as url:
+        out = Path(folder) / "out.json"
+        command = [
+            program, "run", "--disable-console",
+            "--backend",
+            f"kind=openai_http,target={url},model=truth,request_format=/v1/completions",
+            "--profile", f"kind=constant,rate={TRUTH.rate_rps:.2f}",
+            "--constraint", "kind=max_duration,seconds=6",
+            "--tokenizer", f"kind=huggingface_auto,model={tokenizer}",
+            "--data", f"kind=synthetic_text,prompt_tokens=20,output_tokens={TRUTH.output_tokens}",
+            "--output", f"kind=json,path={out}",
+        ]  # fmt: skip
+        env = os.environ | {"HF_HUB_OFFLINE": "1", "GUIDELLM__MAX_WORKER_PROCESSES": "2"}
+        subprocess.run(command, check=True, capture_output=True, env=env)
+        found = json.loads(out.read_text())["benchmarks"][0]["metrics"]
+    ttft = found["time_to_first_token_ms"]["successful"]
+    return {
+        "ttft_error_ms": ttft["mean"] - TRUTH.ttft_s * 1e3,
+        "ttft_error_p95_ms": ttft["percentiles"]["p95"] - TRUTH.ttft_s * 1e3,
+        "rate_share": found["requests_per_second"]["successful"]["mean"] / TRUTH.rate_rps,
+    }
+
+
 def main() -> None:
     """Alternate both, each in a process of its own; print medians and the CPU ratio."""
     parser = argparse.ArgumentParser()
@@ -105,6 +132,9 @@ def main() -> None:
     }
     for name, found in medians.items():
         print(name.ljust(5), "  ".join(f"{key} {value:.3g}" for key, value in found.items()))
+    if program := os.environ.get("NEOSERVE_GUIDELLM"):
+        theirs = guidellm(program, os.environ["NEOSERVE_VLLM_MODEL"])
+        print("guidellm", "  ".join(f"{key} {value:.3g}" for key, value in theirs.items()))
     ratio = medians["ours"]["cpu_us_per_chunk"] / medians["peer"]["cpu_us_per_chunk"]
     print(f"CPU per chunk, ours over peer: {ratio:.2f} (bar: 0.40)")
 
