@@ -10,10 +10,10 @@ import pytest
 from neoserve.errors import EngineFailed
 from neoserve.measure.cores import host_cpus, split
 from neoserve.measure.engine import llamacpp
+from neoserve.measure.engine.api import Api
 from neoserve.measure.engine.running import start
 from neoserve.measure.stream import answer_text
 from neoserve.measure.trial import TrialAsk, prepare, run_trial
-from neoserve.measure.wire import fetch
 from neoserve.schema.workload import Slo, Workload
 
 from .loading import send
@@ -72,7 +72,7 @@ def test_server_and_client_agree_on_time_per_token(engine):
     found = measure(engine, num_requests=6, workload=alone_at_a_time)
     rows = [row for row in found.rows if row.status == "ok"]
     asked = {"prompt": " one two three four five six seven", "n_predict": 24, "ignore_eos": True}
-    alone = [fetch(engine.url, "/completion", asked, timeout_s=60)["timings"] for _ in range(3)]
+    alone = [Api(engine.url).post("/completion", asked, 60.0)["timings"] for _ in range(3)]
     told_s = statistics.median(t["predicted_per_token_ms"] / 1e3 for t in alone)
     seen_s = statistics.median(row.tpot_s for row in rows)
     assert 0.4 * told_s < seen_s < 2.5 * told_s  # the host may be busier at one of them

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neoserve.errors import AskError, EngineFailed
+from neoserve.measure.engine.running import attach
 from neoserve.measure.prompts import WORDS
-from neoserve.measure.target import Target, first_model, fitted, server_words, user
+from neoserve.measure.target import Target, fitted, server_words, user
 from neoserve.schema.trial import RequestRow
 from neoserve.schema.workload import Workload
 
@@ -141,12 +142,12 @@ def test_ignore_eos_is_dropped_only_where_the_server_complains_of_it():
 @pytest.mark.parametrize("listed", [{"data": []}, {}, [], "x", {"data": [{"name": "x"}]}])
 def test_a_server_that_lists_no_model_serves_one(listed):
     with server(models=listed) as (url, _):
-        assert first_model(Target(url)) == ""
+        assert attach(url).model == ""
 
 
 def test_a_server_that_is_not_there_is_said():
     with pytest.raises(EngineFailed, match=r"http://127\.0\.0\.1:9 does not answer"):
-        first_model(Target("http://127.0.0.1:9"))
+        attach("http://127.0.0.1:9")
 
 
 def tokens_of(text, is_long):

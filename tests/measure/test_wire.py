@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neoserve.errors import AskError
-from neoserve.measure.wire import Answer, BrokenAnswerError, Connection, Origin, Pool, fetch
+from neoserve.measure.wire import Answer, BrokenAnswerError, Connection, Origin, Pool
 
 HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
@@ -247,11 +247,6 @@ def test_tls(tmp_path):
         return answer.text()
 
     assert asyncio.run(go()) == "x"
-
-
-def test_fetch_reads_json_and_says_what_failed():
-    with pytest.raises(OSError, match="refused"):
-        fetch("http://127.0.0.1:9", "/v1/models", timeout_s=2)
 
 
 def test_stamps_are_taken_on_the_monotonic_clock():

@@ -10,8 +10,9 @@ import msgspec
 from ..errors import AskError, EngineFailed
 from ..schema.trial import RequestRow
 from ..schema.workload import Workload
+from .engine.api import Api
 from .prompts import WORDS, Prompts, single_token_words
-from .wire import Origin, fetch
+from .wire import Origin
 
 Route = Literal["completions", "chat"]
 Message = dict[str, str]
@@ -79,13 +80,11 @@ Ask = Callable[[Target, bytes], RequestRow]  # sends one request and reads its a
 def fitted(
     target: Target, workload: Workload, salt: str, ask: Ask
 ) -> tuple[Target, tuple[str, ...]]:
-    """Learn the model's name, whether the server knows ignore_eos, and how it counts.
+    """Learn whether the server knows ignore_eos, and how it counts.
 
     Returns the target and the words that prompts are made of. Raises EngineFailed when the
     server does not answer, AskError when prompts of the asked length cannot be made.
     """
-    if not target.model:
-        target = msgspec.structs.replace(target, model=first_model(target))
     words = server_words(target)
     prompts = Prompts(workload, f"{salt} probe", words)
     found = []
@@ -121,17 +120,6 @@ def _with_counts(target: Target, workload: Workload, found: list[tuple[int, int]
     return msgspec.structs.replace(target, overhead_tokens=overhead, tokens_per_word=per_word)
 
 
-def first_model(target: Target) -> str:
-    """The first model that the server lists; "" where it lists none. Raises EngineFailed."""
-    try:
-        listed = fetch(target.url, "/v1/models", api_key=target.api_key)
-        return str(listed["data"][0]["id"])
-    except OSError as error:
-        raise EngineFailed(f"{target.url} does not answer: {error}") from None
-    except (KeyError, IndexError, TypeError, ValueError):
-        return ""  # it serves one and ignores the name
-
-
 def server_words(target: Target) -> tuple[str, ...]:
     """Words that are one token each for this server's tokenizer, as far as it tells.
 
@@ -146,12 +134,12 @@ def server_words(target: Target) -> tuple[str, ...]:
 
 def _token_counter(target: Target) -> Callable[[str], int] | None:
     """What /tokenize of llama.cpp, vLLM or SGLang counts; null where there is none."""
+    api = Api(target.url, target.api_key)
 
     def count(text: str) -> int:
         asked = {"content": text, "prompt": text, "model": target.model,
                  "add_special_tokens": False}  # fmt: skip
-        answer = fetch(target.url, "/tokenize", asked, api_key=target.api_key)
-        return len(answer["tokens"])
+        return len(api.post("/tokenize", asked)["tokens"])
 
     try:
         count(" a")

@@ -13,7 +13,6 @@ import ssl
 import time
 from collections.abc import Iterator, Mapping
 from itertools import accumulate
-from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
@@ -289,25 +288,6 @@ class Pool:
         cold_s = time.monotonic() - self.KEEP_S
         while self._idle and self._idle[0].idle_since_s <= cold_s:
             self._idle.pop(0).close()
-
-
-def fetch(
-    url: str, path: str, body: Any = None, *, api_key: str = "", timeout_s: float = 10.0
-) -> Any:
-    """JSON of one route, for set-up and bookkeeping. Raises OSError or ValueError."""
-    import urllib.request
-
-    headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-    data = None if body is None else msgspec.json.encode(body)
-    request = urllib.request.Request(
-        url.rstrip("/").removesuffix("/v1") + path,
-        data=data,
-        headers=headers | {"Content-Type": "application/json"},
-    )
-    # Proxies are for the world outside; an engine's host is named directly.
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(request, timeout=timeout_s) as response:
-        return msgspec.json.decode(response.read())
 
 
 def _parse_head(head: bytes) -> tuple[int, dict[str, str]]:

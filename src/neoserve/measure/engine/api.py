@@ -19,9 +19,11 @@ class Api(NamedTuple):
     url: str  # without the route, "http://127.0.0.1:8000"
     key: str = ""
 
-    def text(self, route: str, timeout_s: float = 10.0) -> str:
-        """Raises OSError, of which HTTPError is one."""
-        request = urllib.request.Request(self.url + route)
+    def text(self, route: str, timeout_s: float = 10.0, body: bytes | None = None) -> str:
+        """What a GET gives, or a POST of `body`. Raises OSError, of which HTTPError is one."""
+        request = urllib.request.Request(self.url + route, data=body)
+        if body is not None:
+            request.add_header("Content-Type", "application/json")
         if self.key:
             request.add_header("Authorization", f"Bearer {self.key}")
         is_here = urllib.parse.urlsplit(self.url).hostname in _LOOPBACK
@@ -42,6 +44,10 @@ class Api(NamedTuple):
             return json.loads(self.text(route))
         except (OSError, ValueError):
             return None
+
+    def post(self, route: str, asked: Any, timeout_s: float = 10.0) -> Any:
+        """The JSON answer to a JSON question. Raises OSError or ValueError."""
+        return json.loads(self.text(route, timeout_s, json.dumps(asked).encode()))
 
     def models(self) -> list[dict[str, Any]]:
         """What it serves, by ``/v1/models``. Raises OSError or ValueError."""
