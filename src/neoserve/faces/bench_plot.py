@@ -14,6 +14,7 @@ from ..units import show_duration
 
 WIDTH, PANEL, LEFT, RIGHT = 760, 190, 64, 24
 _BINS = 40
+_TOP = 56  # title, and the first panel's own
 _INK, _BAR, _DOT, _BAD, _LINE = "#222", "#8bb8e8", "#2b6cb0", "#c53030", "#dd8800"
 
 
@@ -38,12 +39,12 @@ def svg(observed: Observed) -> str:
         _histogram("TPOT", tpot_s, limits.get("tpot")),
         _timeline(observed.rows, limits.get("ttft")),
     ]
-    height = 40 + len(panels) * (PANEL + 40)
+    height = _TOP + len(panels) * (PANEL + 40)
     trial = observed.trial
     served = f"{trial.num_ok} of {trial.num_judged} requests served"
     title = escape(f"{trial.engine.engine}: {served}, {trial.verdict}")
     body = "".join(
-        f'<g transform="translate(0 {40 + i * (PANEL + 40)})">{panel}</g>'
+        f'<g transform="translate(0 {_TOP + i * (PANEL + 40)})">{panel}</g>'
         for i, panel in enumerate(panels)
     )
     return (
@@ -141,7 +142,8 @@ def _limit(limit: float | None, low: float, high: float) -> str:
 
 def _marks(low: float, high: float) -> list[tuple[float, str]]:
     """Round values along an axis of seconds, as (share of the axis, text)."""
-    step = 10 ** math.floor(math.log10((high - low) / 2 or 1e-6))
+    unit = 60 if high > 120 else 1  # as they are printed
+    step = unit * 10 ** math.floor(math.log10((high - low) / unit / 2 or 1e-6))
     step *= next(m for m in (1, 2, 5, 10) if (high - low) / (step * m) <= 8)
     first = math.ceil(low / step)
     values = [k * step for k in range(first, math.floor(high / step) + 1)]
