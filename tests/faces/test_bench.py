@@ -142,7 +142,7 @@ def test_a_tampered_figure_is_found(cli: Cli, truth: Truth, tmp_path: Path) -> N
         (("x",), "give the URL of a server that runs"),
         (("http://a", "--engine", "vllm"), "give the URL of a server that runs"),
         (("http://a", "--rate", "1", "--max-concurrency", "2"), "two kinds of load"),
-        (("http://a", "--arrival", "gamma"), "--arrival gamma needs --request-rate"),
+        (("http://a", "--arrival", "gamma"), "--arrival shapes an open load"),
         (("http://a", "--rate", "-1"), "--request-rate is -1"),
         (("http://a", "--duration", "5s"), "--duration needs --request-rate"),
         (("http://a", "--rate", "1", "--duration", "5s", "--num-prompts", "5"), "give one"),

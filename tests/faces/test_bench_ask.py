@@ -1,5 +1,6 @@
 """From the options of `neoserve bench` to what it measures."""
 
+import contextlib
 import datetime
 
 import pytest
@@ -72,14 +73,11 @@ def test_every_option_of_the_load_arrives():
     assert (usual.concurrency, usual.ignore_eos, usual.turns) == (8, True, 1)
 
 
-@pytest.mark.xfail(strict=True, reason="bench_workload takes `--max-concurrency 0` for 1 "
-                   "(`args.concurrency or 1`) instead of refusing it as the schedule would")
 def test_no_request_in_flight_is_no_load():
-    assert workload("--max-concurrency", "0").concurrency == 0
+    with contextlib.suppress(AskError):  # where it is refused is not the point
+        assert workload("--max-concurrency", "0").concurrency == 0
 
 
-@pytest.mark.xfail(strict=True, reason="shapes of an open load without --request-rate are dropped "
-                   "in silence: the load is a closed one of 1, as --arrival alone is not")
 @pytest.mark.parametrize("words", [("--ramp-up-start-rps", "1"), ("--burstiness", "0.5")])
 def test_the_shape_of_an_open_load_needs_its_rate(words):
     with pytest.raises(AskError, match="--request-rate"):
@@ -108,7 +106,7 @@ def test_prices_and_their_sources():
     machine = find_machine("c8g.4xlarge", None)
     listed = asked("--on", "c8g.4xlarge").trial
     assert listed.usd_per_hour == machine.price.usd_per_hour
-    assert listed.price_source.startswith(f"{machine.id}: {machine.price.source}")
+    assert listed.price_source.startswith(f"{machine.id}: published, {machine.price.source}")
     assert machine.price.date in listed.price_source
 
 
@@ -132,8 +130,6 @@ def test_hardware_without_a_price_has_to_be_given_one():
     assert asked("--on", unpriced, "--price", "2").trial.usd_per_hour == 2.0
 
 
-@pytest.mark.xfail(strict=True, reason="bench_ask._price takes the price of `priced_devices` for "
-                   "that of the machine: 2xL40S costs what one does, unlike in predict")
 def test_two_devices_cost_twice_as_much_as_one(cli):
     words = ("Qwen/Qwen3-8B", "--on", "2xL40S", "--tp", "2", "--offline", "--json")
     predicted = cli("predict", *words).document["cost"]["usd_per_hour"]

@@ -85,8 +85,6 @@ def test_limits_are_drawn_where_they_are():
     assert [limits(panel) for panel in panels(drawn(ROWS))] == [[], [], []]
 
 
-@pytest.mark.xfail(strict=True, reason="bench_plot._histogram starts at the smallest value and "
-                   "_limit draws nothing outside: a limit that all requests miss is not drawn")
 def test_a_limit_that_every_request_misses_is_drawn():
     assert limits(panels(drawn(ROWS, "ttft:p95<50ms"))[0])
 

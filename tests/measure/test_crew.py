@@ -50,8 +50,6 @@ def test_each_request_is_given_to_one_process_and_conversations_stay_whole(
     assert max(shares) - min(shares) <= 1
 
 
-@pytest.mark.xfail(strict=True, reason="crew._share gives every process at least one slot, so a "
-                   "closed load of more --workers than --max-concurrency keeps too many in flight")
 def test_more_processes_than_slots_do_not_raise_the_load():
     with serving(Truth(ttft_s=0.2)) as truth:
         rows = send(truth.url, CLOSED.replace(concurrency=2), 8, workers=4).rows
@@ -103,9 +101,6 @@ def interruptible():
     signal.signal(signal.SIGINT, before)
 
 
-@pytest.mark.xfail(strict=True, reason="crew._follow waits for ever for the rows of a worker that "
-                   "died; uvloop's RuntimeError on writing to it also stops the looks, so that "
-                   "not even a verdict ends the load, and Ctrl-C ends it with a traceback")
 @pytest.mark.usefixtures("interruptible")
 def test_a_worker_that_is_killed_does_not_hold_up_the_load_for_ever():
     num_seen, rescue = [], threading.Timer(3, os.kill, (os.getpid(), signal.SIGINT))

@@ -75,8 +75,6 @@ def test_a_client_that_reads_too_little_is_not_trusted_either():
     assert not found.is_trusted
 
 
-@pytest.mark.xfail(strict=True, reason="selftest._faults gives show_duration a negative time: "
-                   "'-10,000 µs too long'")
 def test_reading_too_little_is_said_in_readable_units():
     reason = judged([row(i / 10, error_s=-0.010) for i in range(10)]).reason
     assert "10.0 ms" in reason
@@ -147,8 +145,6 @@ def test_a_real_load(tmp_path, workers):
     assert "ready at" in (tmp_path / "log").read_text()
 
 
-@pytest.mark.xfail(strict=True, raises=ZeroDivisionError, reason="`selftest --workers 0` ends in a "
-                   "traceback of crew.Orders.plans; bench refuses it, selftest does not")
 def test_no_process_at_all_is_refused(tmp_path):
     with pytest.raises(AskError):
         selftest(tmp_path / "log", Truth(streams=2), duration_s=0.1, workers=0)

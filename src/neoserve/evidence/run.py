@@ -61,6 +61,8 @@ class Run:
         argv: tuple[str, ...] | None = None,
     ) -> Self:
         """A new run in a new or empty folder; line 0 of its ledger binds the manifest."""
+        if path.exists() and not path.is_dir():
+            raise AskError(f"{path} is a file; name a folder, or a new one, for the run")
         if path.exists() and any(path.iterdir()):
             raise AskError(f"run folder {path} is not empty; name another, or open it")
         manifest = Manifest(

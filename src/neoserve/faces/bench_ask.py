@@ -13,6 +13,7 @@ from ..measure.arrivals import num_requests_for
 from ..measure.dataset import read_dataset
 from ..measure.traces import read_trace
 from ..measure.trial import TrialAsk
+from ..predict.cost import hourly_usd, price_basis
 from ..schema.workload import Slo, Workload
 from .bench import BenchAsk
 from .requests import bench_workload
@@ -96,5 +97,6 @@ def _price(args: argparse.Namespace) -> tuple[float | None, str]:
     price = machine.price
     age = stale_days(price.date, datetime.date.today())
     old = f", {age} days old" if age else ""
-    source = f"{machine.id}: {price.source} {price.region} {price.kind}, {price.date}{old}"
-    return price.usd_per_hour, " ".join(source.split())
+    source = f"{machine.id}: {price_basis(price)}{old}"
+    usd_per_hour = hourly_usd(price, machine.num_devices, machine.priced_devices)
+    return usd_per_hour, " ".join(source.split())

@@ -58,7 +58,8 @@ def svg(observed: Observed) -> str:
 def _histogram(name: str, values: Sequence[float], limit: float | None) -> str:
     if not values:
         return f'<text x="{LEFT}" y="20" fill="{_INK}">{name}: no value</text>'
-    low, high = min(values), max(*values, limit or 0.0)
+    marks = [*values, *([limit] if limit else [])]
+    low, high = min(marks), max(marks)
     step = (high - low) / _BINS or max(high, 1e-6) / _BINS
     counts = [0] * _BINS
     for value in values:
@@ -71,8 +72,8 @@ def _histogram(name: str, values: Sequence[float], limit: float | None) -> str:
         for i, n in enumerate(counts)
         if n
     )
-    marks = _marks(low, low + _BINS * step)
-    return _axes(f"{name}, requests", [(0, "0"), (1, str(top))], marks) + bars + _limit(
+    along = _marks(low, low + _BINS * step)
+    return _axes(f"{name}, requests", [(0, "0"), (1, str(top))], along) + bars + _limit(
         limit, low, low + _BINS * step
     )
 

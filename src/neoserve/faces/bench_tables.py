@@ -143,9 +143,10 @@ def sentence(trial: Trial) -> str:
 def client_notes(trial: Trial) -> list[str]:
     """What the client itself did to the figures."""
     client = trial.client
+    looked = "" if client.lag_p99_s is None else (
+        f" and looked at its sockets {show_duration(client.lag_p99_s)} late at p99")  # fmt: skip
     notes = [
-        f"the client sent {show_duration(trial.late_p99_s)} late at p99 and looked at its sockets "
-        f"{show_duration(client.lag_p99_s)} late at p99 ({client.loop}, "
+        f"the client sent {show_duration(trial.late_p99_s)} late at p99{looked} ({client.loop}, "
         f"{client.workers} process{'es' if client.workers > 1 else ''} on CPUs {client.cpus})"
     ]
     if client.others_cores is not None and client.others_cores > 0.1:
@@ -162,12 +163,16 @@ def repeats(trials: Sequence[Trial]) -> str:
     """One line a trial."""
     rows = [
         [str(number), _duration(trial.ttft_s.p50.value), _duration(trial.ttft_s.p95.value),
-         _duration(trial.tpot_s.p50.value), show_count(trial.output_tokens_per_s or 0.0),
+         _duration(trial.tpot_s.p50.value), _count(trial.output_tokens_per_s),
          trial.verdict]
         for number, trial in enumerate(trials, start=1)
     ]  # fmt: skip
     header = ["trial", "TTFT p50", "TTFT p95", "TPOT p50", "out tok/s", "verdict"]
     return table(header, rows, [True, True, True, True, True, False])
+
+
+def _count(value: float | None) -> str:
+    return "unknown" if value is None else show_count(value)
 
 
 def noise(found: NoiseFloor) -> str:

@@ -79,7 +79,7 @@ def export_trial(path: Path, to: str, number: int, as_json: bool) -> str:
     run = Run.open(path)
     entries = [entry for entry in ledger.entries(run.ledger_path) if entry.kind == "trial"]
     position = number if number < 0 else number - 1
-    if not entries or not -len(entries) <= position < len(entries):
+    if number == 0 or not -len(entries) <= position < len(entries):
         raise AskError(f"{path} holds {len(entries)} trials; --trial {number} is none of them")
     entry = entries[position]
     trial = trial_of(entry)

@@ -110,15 +110,18 @@ def bench_workload(args: argparse.Namespace) -> Workload:
     is_open = args.rate is not None or bool(args.trace)
     if is_open and args.concurrency is not None:
         raise AskError("--request-rate and --max-concurrency are two kinds of load; give one")
-    if args.arrival and args.rate is None:
-        raise AskError(f"--arrival {args.arrival} needs --request-rate")
+    shapes = {"--arrival": args.arrival, "--burstiness": args.burstiness,
+              "--ramp-up-start-rps": args.ramp_up_start_rps}  # fmt: skip
+    shape = next((flag for flag, value in shapes.items() if value is not None), None)
+    if shape and args.rate is None:
+        raise AskError(f"{shape} shapes an open load and needs --request-rate")
     if args.rate is not None and not 0 < args.rate <= 1e5:
         raise AskError(f"--request-rate is {args.rate:g}; expected requests per second up to 10^5")
     return Workload(
         arrival=_arrival(args, is_open),
         rate_rps=args.rate or 0.0,
         burstiness=1.0 if args.burstiness is None else args.burstiness,
-        concurrency=args.concurrency or 1,
+        concurrency=1 if args.concurrency is None else args.concurrency,
         prompt_tokens=args.isl,
         output_tokens=args.osl,
         prefix_hit_share=args.prefix_hit_share,

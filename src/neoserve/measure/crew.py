@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from ..errors import EngineFailed
+from ..errors import AskError, EngineFailed
 from ..schema.trial import PlannedRequest, RequestRow, Stop
 from ..schema.workload import Workload
 from .load import Load, OnAnswer, OnRow, Plan
@@ -45,6 +45,7 @@ class Ran(msgspec.Struct):
     cpu_s: float  # of the clients
     loop: str
     start_s: float = 0.0  # on the monotonic clock
+    fault: str = ""  # of the client itself; its load was not the one planned
 
 
 OnTick = Callable[[Board], Stop | None]
@@ -61,13 +62,20 @@ class Orders(msgspec.Struct, frozen=True):
     workers: int = 1
 
     def plans(self) -> list[Plan]:
-        """One for each process; a conversation stays with one of them."""
-        parts: list[dict[int, PlannedRequest]] = [{} for _ in range(self.workers)]
+        """One for each process; a conversation stays with one of them.
+
+        A closed load has no more of them than slots.
+        """
+        if self.workers < 1:
+            raise AskError(f"{self.workers} client processes send nothing; give at least 1")
+        is_closed = self.workload.arrival == "closed"
+        num = min(self.workers, self.workload.concurrency) if is_closed else self.workers
+        parts: list[dict[int, PlannedRequest]] = [{} for _ in range(num)]
         for index, planned in enumerate(self.schedule):
-            parts[planned.session % self.workers][index] = planned
+            parts[planned.session % num][index] = planned
         return [
             Plan(self.target, self.workload, part, self.salt, self.words,
-                 _share(self.workload.concurrency, self.workers, number))
+                 _share(self.workload.concurrency, num, number))
             for number, part in enumerate(parts)
         ]  # fmt: skip
 
@@ -133,7 +141,7 @@ async def _every_tick(look: Callable[[], None]) -> None:
 
 
 def _share(total: int, parts: int, number: int) -> int:
-    return max(1, total // parts + (number < total % parts))
+    return total // parts + (number < total % parts)
 
 
 def _cpu_s() -> float:
@@ -205,6 +213,9 @@ async def _follow(
                 _stop_all(workers)
             ran.lags_s += said.lags_s
             ran.cpu_s += said.cpu_s
+        if not worker.has_ended:
+            ran.fault = "a process of the load client died"
+            _stop_all(workers)
 
     ticking = asyncio.ensure_future(_every_tick(look))
     listening = asyncio.gather(*(listen(worker) for worker in workers))
@@ -229,6 +240,7 @@ class _Worker:
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
         self.begun: list[int] = []
+        self.has_ended = False  # by its own word
 
     @classmethod
     async def start(cls, plan: Plan) -> _Worker:
@@ -244,7 +256,7 @@ class _Worker:
 
     def say(self, start_s: float | None) -> None:
         """A time to start at, or null: stop."""
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, RuntimeError):  # uvloop's word for a closed pipe
             self._send(msgspec.msgpack.encode(start_s))
 
     async def ready(self) -> None:
@@ -262,6 +274,7 @@ class _Worker:
                 data = await self._process.stdout.readexactly(size)
                 said = msgspec.msgpack.decode(data, type=Note)
                 self.begun = said.begun
+                self.has_ended = said.ended
                 yield said
                 if said.ended:
                     return

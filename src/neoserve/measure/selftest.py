@@ -131,8 +131,7 @@ def judge_client(
         client_cpu_s_per_chunk=ran.cpu_s / sum(len(row.itl_s) + 1 for row in ran.rows if row.itl_s),
         limit_s=limit_s,
         is_trusted=not faults,
-        reason="; ".join(faults) or f"TTFT is read {show_duration(error.mean_s)} too long on "
-        f"average, within {show_duration(limit_s)}",
+        reason="; ".join(faults) or f"TTFT is read {_off(error)}, within {show_duration(limit_s)}",
     )
 
 
@@ -147,13 +146,15 @@ def _stamps(answer: Answer) -> list[_Stamp]:
 def _faults(error: Spread, limit_s: float, num_lost: int, num_failed: int) -> list[str]:
     faults = []
     if abs(error.mean_s) > limit_s:
-        faults.append(
-            f"TTFT was read {show_duration(error.mean_s)} too long on average, more than "
-            f"{show_duration(limit_s)}"
-        )
+        faults.append(f"TTFT was read {_off(error)}, more than {show_duration(limit_s)}")
     if num_lost or num_failed:
         faults.append(f"{num_lost} chunks and {num_failed} requests were lost")
     return faults
+
+
+def _off(error: Spread) -> str:
+    way = "long" if error.mean_s >= 0 else "short"
+    return f"{show_duration(abs(error.mean_s))} too {way} on average"
 
 
 def spread(values_s: Sequence[float]) -> Spread:

@@ -186,7 +186,7 @@ def run_trial(
         ),
         stop="engine" if engine.has_ended() else ran.stop,
         counters=_gained(counters, engine.metrics()) | gauges.peaks,
-        faults=(*early.faults, *_ending(engine)),
+        faults=(*early.faults, *_ending(engine), *filter(None, [ran.fault])),
     )
     return Observed(judge_rows(setting, ran.rows, prepared.schedule), ran.rows, prepared.schedule)
 
