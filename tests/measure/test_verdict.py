@@ -195,8 +195,7 @@ def test_what_is_decided_live_is_decided_again_from_the_rows(share, steps, seed)
         seen = [*((v, True) for v in values[:num]), (min(values[num], 1.2), False)]
         seen += [(v, True) for v in values[num + 1 : num + 2]]
         live = watch.verdict({"ttft": seen, "e2e": [(v + 1, final) for v, final in seen]})
-        decided = num if values[num] < 1 else num + 2
-        again = verdict_of([row(v) for v in values[:decided]], both, 300)
+        again = verdict_of([row(v) for v in values[: watch.rules[0].num]], both, 300)
         assert live == (None if again == "INCONCLUSIVE" else again)
 
 

@@ -28,7 +28,7 @@ from ..measure.engine.running import Engine, attach, start
 from ..measure.figures import pool, recompute
 from ..measure.host import host_print, usable_cores
 from ..measure.noise import noise_floor
-from ..measure.trial import TrialAsk
+from ..measure.trial import TrialAsk, draw
 from ..schema.bench import Bench, Pooled
 from ..schema.capacity import MaxRate
 from ..schema.engine import EngineConfig
@@ -67,6 +67,7 @@ def bench(ask: BenchAsk, note: Say) -> Bench:
     folder = fresh_folder(Path(ask.out))
     config = config_of(ask)
     refuse_secrets(config)
+    draw(ask.trial)  # what cannot be planned is refused before anything is made or started
     host = host_print(versions={config.engine: config.version} if config.version else {})
     run = Run.create(
         folder, "bench", argv=public_words(sys.argv), seed=ask.trial.workload.seed, host=host,

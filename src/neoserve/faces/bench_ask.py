@@ -36,6 +36,8 @@ def bench_ask(args: argparse.Namespace) -> BenchAsk:
         raise AskError("--repeat, --workers and --timeout have to be above 0")
     if args.plot and not args.plot.lower().endswith(".svg"):
         raise AskError(f"--plot {args.plot}: expected a name that ends in .svg")
+    if args.plot and not Path(args.plot).absolute().parent.is_dir():
+        raise AskError(f"--plot {args.plot}: {Path(args.plot).parent} is no folder; make it first")
     return BenchAsk(
         trial=TrialAsk(
             workload=workload,

@@ -48,6 +48,8 @@ def conclusion(bench: Bench) -> str:
         return max_rate_sentence(bench.max_rate, last)
     if bench.pooled is not None:
         pooled = bench.pooled
+        if not last.slo.targets and pooled.verdict != "VOID":
+            return f"{pooled.num_trials} trials, {pooled.num_judged} requests. No SLO was given."
         return (
             f"{pooled.verdict} on {last.slo.show()}, {pooled.num_trials} trials and "
             f"{pooled.num_judged} requests pooled: {'; '.join(pooled.reasons)}."
@@ -73,7 +75,7 @@ def latencies(trial: Trial) -> str:
     """One line a latency; those that the server did not tell are left out."""
     rows = [
         [name, _duration(found.mean), _duration(found.p50.value), *_with_interval(found.p95),
-         _duration(found.p99.value)]
+         _with_interval(found.p99)[0]]
         for name, field in _METRICS
         if (found := getattr(trial, field)).num
     ]  # fmt: skip

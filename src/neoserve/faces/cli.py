@@ -314,7 +314,7 @@ def overview() -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
-    _end_as_by_ctrl_c()
+    undo = _end_as_by_ctrl_c()
     try:
         return _dispatch(words)
     except Error as error:
@@ -326,15 +326,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_MET
+    finally:
+        undo()
 
 
-def _end_as_by_ctrl_c() -> None:
-    """A polite end by the system is handled as the user's own: what was measured is kept."""
+def _end_as_by_ctrl_c() -> Callable[[], None]:
+    """A polite end by the system is handled as the user's own: what was measured is kept.
+
+    Returns what undoes it.
+    """
     import signal
     import threading
 
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    if threading.current_thread() is not threading.main_thread():
+        return lambda: None
+    before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+
+    def undo() -> None:
+        signal.signal(signal.SIGTERM, before)
+
+    return undo
 
 
 def _dispatch(words: list[str]) -> int:

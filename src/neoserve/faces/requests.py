@@ -115,6 +115,8 @@ def bench_workload(args: argparse.Namespace) -> Workload:
     shape = next((flag for flag, value in shapes.items() if value is not None), None)
     if shape and args.rate is None:
         raise AskError(f"{shape} shapes an open load and needs --request-rate")
+    if args.burstiness is not None and args.arrival not in (None, "gamma"):
+        raise AskError(f"--burstiness is of gamma arrivals, not of {args.arrival}; drop one")
     if args.rate is not None and not 0 < args.rate <= 1e5:
         raise AskError(f"--request-rate is {args.rate:g}; expected requests per second up to 10^5")
     return Workload(

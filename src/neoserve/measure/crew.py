@@ -119,16 +119,23 @@ async def _alone(
     cpu_s = _cpu_s()
     await load.prepare()
     ticking = asyncio.ensure_future(_every_tick(look))
+    ticking.add_done_callback(lambda _: load.stop())  # a look that fails ends the load
     start_s = time.monotonic() + _START_S
     try:
         await load.run(start_s)
     except asyncio.CancelledError:
         stops.append("interrupted")
-    finally:
-        ticking.cancel()
+    _end_ticking(ticking)
     rows = list(load.rows.values())
     stop = stops[0] if stops else "planned"
     return Ran(rows, stop, load.lags_s, _cpu_s() - cpu_s, loop_name(), start_s)
+
+
+def _end_ticking(ticking: asyncio.Future[None]) -> None:
+    """Raises what a look raised."""
+    if ticking.done():
+        ticking.result()
+    ticking.cancel()
 
 
 async def _every_tick(look: Callable[[], None]) -> None:
@@ -218,6 +225,7 @@ async def _follow(
             _stop_all(workers)
 
     ticking = asyncio.ensure_future(_every_tick(look))
+    ticking.add_done_callback(lambda _: _stop_all(workers))
     listening = asyncio.gather(*(listen(worker) for worker in workers))
     try:
         await asyncio.shield(listening)
@@ -225,8 +233,7 @@ async def _follow(
         ran.stop = "interrupted"
         _stop_all(workers)
         await listening
-    finally:
-        ticking.cancel()
+    _end_ticking(ticking)
 
 
 def _stop_all(workers: Sequence[_Worker]) -> None:
@@ -326,8 +333,11 @@ async def _frame(reader: asyncio.StreamReader) -> bytes:
 
 def _tell(note: Note) -> None:
     data = msgspec.msgpack.encode(note)
-    sys.stdout.buffer.write(len(data).to_bytes(4, "big") + data)
-    sys.stdout.buffer.flush()
+    try:
+        sys.stdout.buffer.write(len(data).to_bytes(4, "big") + data)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:  # whoever listened is gone
+        os._exit(1)
 
 
 def main() -> None:

@@ -93,17 +93,7 @@ def prepare(
 
     Raises AskError for what cannot be asked, EngineFailed where the server does not answer.
     """
-    if ask.workload.output_tokens < 1 or ask.workload.prompt_tokens < 1:
-        raise AskError("prompts and answers have to be at least 1 token long")
-    salt = fresh_salt()
-    schedule = plan(
-        ask.workload,
-        ask.num_requests,
-        num_warmup=_num_warmup(ask),
-        num_drain=_num_drain(ask),
-        trace=ask.trace,
-        dataset=ask.dataset,
-    )
+    schedule, salt = draw(ask), fresh_salt()
     target, words = fitted(
         Target(engine.url, ask.route, engine.model, engine.api_key, ask.timeout_s,
                ask.workload.ignore_eos),
@@ -137,6 +127,20 @@ def prepare(
         notes=tuple(_notes(ask, target, cores)),
     )
     return Prepared(ask, orders, setting)
+
+
+def draw(ask: TrialAsk) -> Schedule:
+    """The whole schedule of a trial. Raises AskError where it cannot be."""
+    if ask.workload.output_tokens < 1 or ask.workload.prompt_tokens < 1:
+        raise AskError("prompts and answers have to be at least 1 token long")
+    return plan(
+        ask.workload,
+        ask.num_requests,
+        num_warmup=_num_warmup(ask),
+        num_drain=_num_drain(ask),
+        trace=ask.trace,
+        dataset=ask.dataset,
+    )
 
 
 def _num_warmup(ask: TrialAsk) -> int:
