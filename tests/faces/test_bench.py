@@ -40,10 +40,11 @@ def kinds(folder: Path) -> list[str]:
 def test_a_certified_load(cli: Cli, truth: Truth, tmp_path: Path) -> None:
     folder, drawing = tmp_path / "run", tmp_path / "b.svg"
     said = bench(cli, truth, folder, "--num-prompts", "900", "--rate", "90",
-                 "--slo", "ttft:p95<5s; tpot:p95<2s", "--price", "0.36", "--plot", str(drawing))  # fmt: skip
+                 "--slo", "ttft:p95<5s; tpot:p95<2s", "--price", "0.36",
+                 "--plot", str(drawing))  # fmt: skip
     assert said.code == 0, said
     assert "PASS on ttft:p95<5.00 s; tpot:p95<2.00 s" in said.out
-    assert re.search(r"TTFT +3\d\.\d ms", said.out)
+    assert 30 <= float(re.search(r"TTFT +([\d.]+) ms", said.out)[1]) < 200
     assert re.search(r"cost +\$[\d.]+ per million output tokens", said.out)
     head = re.search(r"ledger head ([0-9a-f]{64})", said.out)[1]
     assert kinds(folder) == ["run", "started", "trial"]
