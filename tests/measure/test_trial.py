@@ -8,7 +8,8 @@ import pytest
 from neoserve.errors import AskError
 from neoserve.measure.engine.running import attach
 from neoserve.measure.prompts import WORDS
-from neoserve.measure.trial import TrialAsk, prepare, readings, run_trial
+from neoserve.measure.traces import Trace
+from neoserve.measure.trial import TrialAsk, draw, prepare, readings, run_trial
 from neoserve.schema.trial import RequestRow
 from neoserve.schema.workload import Slo, Workload
 
@@ -101,6 +102,15 @@ def test_closed_loads_warm_up_their_slots():
     assert sum(row.phase == "warmup" for row in found.rows) == 8
     assert found.trial.num_ok == 20
     assert not found.trial.load_limited
+
+
+@pytest.mark.parametrize(("num", "warmup"), [(12, 0), (9, 3), (2, 5)])
+def test_a_trace_warms_up_with_what_it_has_to_spare(num, warmup):
+    times_s = tuple(float(i) for i in range(12))
+    trace = Trace("t", times_s, (9,) * 12, (3,) * 12, ((),) * 12, ("",) * 12, 0)
+    workload = Workload(arrival="trace", trace="t")
+    schedule = draw(TrialAsk(workload=workload, num_requests=num, trace=trace))
+    assert [p.phase for p in schedule] == ["warmup"] * warmup + ["measured"] * num
 
 
 @pytest.mark.parametrize("workload", [WORKLOAD.replace(prompt_tokens=0),

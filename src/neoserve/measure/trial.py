@@ -149,9 +149,10 @@ def _num_warmup(ask: TrialAsk) -> int:
     least = _WARM_UP_MIN
     if ask.workload.arrival == "closed":
         least = max(least, ask.workload.concurrency)
+    usual = max(least, min(_WARM_UP_MAX, round(_WARM_UP_SHARE * ask.num_requests)))
     if ask.trace is not None and ask.workload.arrival == "trace":
-        least = 0 if len(ask.trace) <= ask.num_requests else least
-    return max(least, min(_WARM_UP_MAX, round(_WARM_UP_SHARE * ask.num_requests)))
+        return max(0, min(usual, len(ask.trace) - ask.num_requests))  # it has no more than that
+    return usual
 
 
 def _num_drain(ask: TrialAsk) -> int:
