@@ -1,0 +1,149 @@
+"""SearchPlan, Job, Seen, Recommendation: a search over configurations and what it found."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from .base import Document
+from .engine import EngineConfig
+from .quality import QualityCheck
+from .space import Candidate, Rejected
+from .trial import Trial, Verdict
+from .workload import Slo, Workload
+
+Purpose = Literal[
+    "probe",    # is it worth a look? at the leader's rate
+    "climb",    # where is its limit?
+    "settle",   # finalists' limits again, on other requests
+    "certify",  # the proof, on requests that nothing was chosen by
+    "refute",   # a rate just above is disproven: the other end of the bracket
+    "quality",  # no load: does it change answers?
+]  # fmt: skip
+
+
+class Job(Document, frozen=True):
+    """One thing to do with one candidate."""
+
+    candidate: int  # its place in the plan
+    purpose: Purpose
+    rate_rps: float = 0.0
+    num_requests: int = 0
+    seed: int = 0  # candidates that are compared get the same requests at the same rate
+    level: float = 0.05
+    visit: int = 0  # a new number asks for a freshly started server
+
+
+class Seen(Document, frozen=True):
+    """What a job showed. A start that failed has `crash`, a load that could not be judged VOID."""
+
+    verdict: Verdict = "INCONCLUSIVE"
+    saturated: bool = False
+    num: int = 0  # requests judged
+    num_misses: int = 0  # of the target nearest its limit
+    share: float = 0.0  # of requests that may miss
+    dependence: float = 1.0
+    goodput_rps: float | None = None
+    spent_s: float = 0.0  # engine time: start, load, and waiting between
+    crash: str = ""  # the engine's own reason
+    quality: QualityCheck | None = None
+
+
+class Told(Document, frozen=True):
+    """A job that is over."""
+
+    job: Job
+    seen: Seen
+
+
+# Version history: 1, first.
+class SearchPlan(Document, frozen=True, kw_only=True):
+    """Everything that decides what is done next, but for what is seen."""
+
+    schema: str = "neoserve/search-plan/1"
+    candidates: tuple[Candidate, ...]  # the first is the baseline; in the order to try them
+    cost_shares: tuple[float, ...] = ()  # of the host's price that each takes; (): all of it
+    guarded: tuple[int, ...] = ()  # candidates whose answers may differ from the baseline's
+    start_rps: float
+    rungs: tuple[int, ...] = (40, 150, 400)  # requests; the first can only reject
+    num_certify: int = 800  # requests of the winner and of the baseline, over all seeds
+    num_seeds: int = 3
+    num_finalists: int = 3
+    tolerance: float = 0.03  # of a capacity
+    level: float = 0.05
+    seed: int = 0
+    budget_s: float | None = None  # engine time
+    budget_trials: int | None = None
+    budget_usd: float | None = None
+    usd_per_hour: float | None = None
+    start_s: float = 10.0  # expected, of a server; later its own starts tell
+
+
+class Capacity(Document, frozen=True):
+    """Highest rate within the SLO, as far as it is known; null: not bounded from that side."""
+
+    low_rps: float | None
+    high_rps: float | None
+    certified_rps: float | None = None  # proven on fresh requests
+    refuted_rps: float | None = None  # the lowest rate that was disproven on fresh requests
+
+
+State = Literal[
+    "pick", "tie", "finalist", "slower", "rejected", "quality", "crashed", "void", "untried"
+]
+
+
+class Standing(Document, frozen=True, kw_only=True):
+    """Where one candidate ended, and why."""
+
+    candidate: Candidate
+    state: State
+    reason: str  # a sentence
+    capacity: Capacity
+    quality: QualityCheck | None = None
+    num_jobs: int = 0
+    spent_s: float = 0.0
+
+
+class Gain(Document, frozen=True):
+    """The pick's certified capacity over the baseline's, for the same money; null with a reason."""
+
+    ratio: float | None
+    low: float | None  # what is certified of the pick over what is disproven of the baseline
+    high: float | None  # what is disproven of the pick over what is certified of the baseline
+    level: float  # chance that the truth lies outside
+    reason: str = ""
+
+
+class Compared(Document, frozen=True):
+    """A figure that the planner had said before it was measured."""
+
+    what: str  # "ttft mean, s"
+    predicted: float
+    measured: float
+
+
+# Version history: 1, first.
+class Recommendation(Document, frozen=True, kw_only=True):
+    """The end of a campaign."""
+
+    schema: str = "neoserve/recommendation/1"
+    basis: str = "measured"
+    workload: Workload  # its rate is the certified one
+    slo: Slo
+    pick: Standing
+    baseline: Standing
+    config: EngineConfig  # the pick's exact process
+    trial: Trial | None  # that certifies it, or the best there is
+    baseline_trial: Trial | None = None
+    gain: Gain
+    noise_share: float | None  # by which repeats of one configuration differ
+    standings: tuple[Standing, ...]
+    rejected: tuple[Rejected, ...] = ()
+    compared: tuple[Compared, ...] = ()
+    num_jobs: int
+    spent_s: float
+    spent_usd: float | None = None
+    ended_by: Literal["done", "time", "trials", "money", "interrupted"]
+    usd_per_hour: float | None = None
+    price_source: str = ""
+    notes: tuple[str, ...] = ()
