@@ -105,9 +105,9 @@ class Standing(Document, frozen=True, kw_only=True):
 
 
 class Gain(Document, frozen=True):
-    """The pick's certified capacity over the baseline's, for the same money; null with a reason."""
+    """The pick's capacity over the baseline's, for the same money; null with a reason."""
 
-    ratio: float | None
+    ratio: float | None  # of what both look like holding; quoted only where both are certified
     low: float | None  # what is certified of the pick over what is disproven of the baseline
     high: float | None  # what is disproven of the pick over what is certified of the baseline
     level: float  # chance that the truth lies outside
