@@ -88,9 +88,9 @@ class LocalExecutor:
     def _serve(self, candidate: Candidate, visit: int) -> Session:
         """The running server if it is the one that is wanted, else a new one."""
         wanted = (candidate.id, visit)
-        if self._session is not None and self._serves == wanted:
-            if not self._session.engine.has_ended():
-                return self._session
+        now = self._session
+        if now is not None and self._serves == wanted and not now.engine.has_ended():
+            return now
         self.close()
         cores = cores_for(self._campaign.space, candidate, self._campaign.workers)
         self._session = Session(
