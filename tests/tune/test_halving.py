@@ -143,8 +143,8 @@ def test_equal_configurations_are_a_tie_and_the_defaults_stay() -> None:
 
 def test_an_slo_that_nothing_keeps_is_said() -> None:
     plan = plan_of(3)
-    told = searched(plan, lambda job: Seen(verdict="FAIL", num=20, num_misses=20, share=0.05,
-                                           spent_s=1.0))  # fmt: skip
+    missed = Seen(verdict="FAIL", num=20, num_misses=20, share=0.05, spent_s=1.0)
+    told = searched(plan, lambda _: missed)
     found = conclude(plan, told)
     assert found.pick == 0
     assert found.gain.reason == "nothing that was tried keeps the SLO at any rate"

@@ -99,7 +99,9 @@ def _waiting(history: History, begun: Sequence[int]) -> list[int]:
     ran = {part for i in begun if not history.crash(i) for part in _parts(plan, i)}
     crashed = {part for i in begun if history.crash(i) for part in _parts(plan, i)} - ran
     order = [*advised, *filling]
-    return sorted(order, key=lambda i: not crashed.isdisjoint(_parts(plan, i))) if crashed else order
+    if not crashed:
+        return order
+    return sorted(order, key=lambda i: not crashed.isdisjoint(_parts(plan, i)))
 
 
 def _parts(plan: SearchPlan, candidate: int) -> set[tuple[tuple[str, str], ...]]:
