@@ -119,6 +119,17 @@ def calibrated(known: Coefficients, profile: DeviceProfile) -> Coefficients:
     return known.replace(calibration=profile.show(), **changes)
 
 
+def unhindered(known: Coefficients) -> Coefficients:
+    """The data sheet alone: full bandwidth, full peak, no time between. What no engine beats."""
+    values = known.to_data()
+    ideal: dict[str, Any] = {n: 1.0 for n in values if n.endswith("_share") and n != "dtype_share"}
+    ideal |= {n: 0.0 for n in values if n.endswith(("_s", "_half_tokens"))}
+    ideal["dtype_share"] = {dtype: max(1.0, v) for dtype, v in known.dtype_share.items()}
+    return known.replace(
+        **ideal | {"convoy_share": 0.0, "overlap_power": 64.0, "expert_imbalance": 1.0}
+    )
+
+
 def _scaled(
     known: Coefficients, factor: Factor, shares: tuple[str, ...], times: tuple[str, ...]
 ) -> dict[str, float]:

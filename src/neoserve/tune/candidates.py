@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 from ..schema.space import DEFAULT, Candidate, Knob, Origin, Rejected, Space
 from .host import HostFacts
-from .planner import MODELLED, Planner, finite
+from .planner import MODELLED, Planner
 from .rules import broken_rule
 from .space import canonical, known_good
 
 POOL = 1024  # points that are looked at where there are too many to look at all
 MAX_REJECTED = 50  # of the pool's; reasons repeat
-_SAME = 1e-3  # share by which two predictions differ at least
+_WORTH = 0.7  # of the best prediction: below, the planner's advice is not to try it
 
 
 class Listed(NamedTuple):
@@ -97,20 +97,28 @@ class _Picked:
 def _by_prediction(
     space: Space, picked: _Picked, planner: Planner, seed: int
 ) -> Iterator[Candidate]:
-    """Best first; of those with equal prediction the one that changes least."""
+    """Best first; of those with equal prediction the one that leaves the client a core, then the
+    one that changes least. Those far from the best are left to the space-filling rest.
+
+    Where none is predicted to keep the SLO they are ordered by what they can serve at all.
+    """
     names = set(MODELLED.get(space.engine, ()))
     knobs = [knob for knob in space.knobs if knob.name in names]
     pool = _pool(space, knobs, seed, "predicted")
     legal = [c for c in pool if not broken_rule(space, c, picked.facts)]
     rated = [c.replace(predicted_rps=planner.predicted_rps(c)) for c in legal]
-    rated = [c for c in rated if c.predicted_rps]
-    rated.sort(key=lambda c: (-finite(c.predicted_rps), len(c.knobs), c.show()))
-    last = math.inf
-    for candidate in rated:
-        rate = finite(candidate.predicted_rps)
-        if rate < last * (1 - _SAME):
+    rates = [c.predicted_rps or 0.0 for c in rated]
+    if not any(rates):
+        rates = [planner.saturation_rps(c) or 0.0 for c in rated]
+    best, last = max(rates, default=0.0), math.inf
+    for rate, *_, candidate in sorted(
+        (-float(f"{rate:.3g}"), planner.shares_cores(c), len(c.knobs), c.show(), i, c)
+        for i, (rate, c) in enumerate(zip(rates, rated, strict=True))
+        if rate > 0.0 and rate >= _WORTH * best
+    ):
+        if -rate < last:
             yield candidate
-            last = rate
+            last = -rate
 
 
 def _space_filling(space: Space, picked: _Picked, seed: int) -> Iterator[Candidate]:

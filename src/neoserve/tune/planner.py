@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
-from ..catalog.coefficients import calibrated, coefficients_for
+from msgspec.structs import replace
+
+from ..catalog.coefficients import calibrated, coefficients_for, unhindered
 from ..catalog.engines import profile_or_newest
 from ..catalog.models import find_model
 from ..catalog.quantization import weight_scheme
@@ -30,7 +31,9 @@ MODELLED = {
     "vllm": ("bind", "reserved-cpus", "kv-space", "batched-tokens", "max-seqs", "eager", "weights",
              "tensor-parallel", "quantization", "kv-dtype", "memory-share"),
 }  # fmt: skip
-HOPELESS = 3.0  # times an SLO's limit that an unloaded engine would take: beyond its error
+# Times an SLO's limit that the data sheet alone would take: a bandwidth measured on a busy host, or
+# a peak that counts no int8 units, is off by less.
+HOPELESS = 3.0
 _NOT_MODELLED = ("data-parallel",)  # a rank a NUMA node
 
 
@@ -84,6 +87,23 @@ class Planner:
         answer = self.prediction(candidate)
         return answer.throughput.max_rate_rps if answer and answer.throughput else None
 
+    def shares_cores(self, candidate: Candidate) -> bool:
+        """Whether its threads leave the client of this host no core; what that costs is not
+        predicted."""
+        if self.space.device == "gpu":
+            return False
+        asked = engine_threads(self.space, candidate)
+        unbound = asked is None and candidate.knobs.get("bind") == "nobind"
+        return unbound or (asked or 0) >= self.facts.num_cores
+
+    def saturation_rps(self, candidate: Candidate) -> float | None:
+        """Highest rate that it can serve at all, whatever the SLO."""
+        ask = self._ask(candidate, self.workload)
+        if ask is None:
+            return None
+        served = predict(replace(ask, slo=None), self._memo(candidate, None)).throughput
+        return served.max_rate_rps if served else None
+
     def prediction(
         self, candidate: Candidate, workload: Workload | None = None
     ) -> Prediction | None:
@@ -105,21 +125,25 @@ class Planner:
         return found.refusal or self._kv_space_shortage(candidate, found)
 
     def hopeless(self, candidate: Candidate) -> str:
-        """Which limit of the SLO even an unloaded engine would miss by far; "" if none."""
-        if self.slo is None:
-            return ""
+        """Which limit of the SLO is far beyond the roofline of an unloaded engine; "" if none.
+
+        Weights over bandwidth and products over peak, nothing else: what no setting can beat.
+        """
         alone = self.workload.replace(arrival="closed", concurrency=1, rate_rps=0.0)
-        answer = self.prediction(candidate, alone)
-        if answer is None or answer.latency is None:
+        ask = self._ask(candidate, alone)
+        if ask is None or self.slo is None:
             return ""
-        seconds = {"ttft": answer.latency.ttft_s.mean, "tpot": answer.latency.tpot_s.mean,
-                   "e2e": answer.latency.e2e_s.mean}  # fmt: skip
+        latency = predict(replace(ask, coefficients=unhindered(ask.coefficients))).latency
+        if latency is None:
+            return ""
+        seconds = {"ttft": latency.ttft_s.mean, "tpot": latency.tpot_s.mean,
+                   "e2e": latency.e2e_s.mean}  # fmt: skip
         for target in self.slo.targets:
             value = seconds.get(target.metric)
             if value is not None and value >= HOPELESS * target.limit:
                 return (
-                    f"even without load {target.metric.upper()} would be about "
-                    f"{show_duration(value)}, {value / target.limit:.0f} times the "
+                    f"by bandwidth and peak alone {target.metric.upper()} would be "
+                    f"{show_duration(value)}, {value / target.limit:.1f} times the "
                     f"{show_duration(target.limit)} of the SLO"
                 )
         return ""
@@ -235,8 +259,3 @@ class Planner:
 def _number(chosen: dict[str, str], name: str) -> int | None:
     text = chosen.get(name, "")
     return int(text) if text.isdigit() else None
-
-
-def finite(rate_rps: float | None) -> float:
-    """For ordering: what is not known comes last."""
-    return -math.inf if rate_rps is None else rate_rps
