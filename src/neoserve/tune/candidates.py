@@ -18,7 +18,7 @@ from .planner import MODELLED, Planner
 from .rules import broken_rule
 from .space import canonical, known_good
 
-POOL = 1024  # points that are looked at where there are too many to look at all
+POOL = 512  # points that are looked at where there are too many to look at all
 MAX_REJECTED = 50  # of the pool's; reasons repeat
 _WORTH = 0.7  # of the best prediction: below, the planner's advice is not to try it
 
@@ -190,17 +190,14 @@ def _pool(space: Space, knobs: Sequence[Knob], seed: int, origin: Origin) -> lis
 
 
 def spread(num_dims: int, num: int, seed: int) -> Iterator[tuple[float, ...]]:
-    """Points of [0, 1)^n that leave no large gaps: multiples of the powers of 1/g, shifted by the
-    seed, where g^(n+1) = g + 1 (M. Roberts, 2018: the golden ratio's kin in n dimensions)."""
-    g = 2.0
-    for _ in range(64):
-        g = (1.0 + g) ** (1.0 / (num_dims + 1))
-    steps = [g ** -(dim + 1) for dim in range(num_dims)]
-    shifts = [_unit(f"{seed}:{dim}") for dim in range(num_dims)]
-    for i in range(1, num + 1):
-        yield tuple((s + i * a) % 1.0 for s, a in zip(shifts, steps, strict=True))
+    """A Latin hypercube: in each coordinate of [0, 1) one point in each of `num` equal parts."""
+    ranks = [_shuffled(num, f"{seed}:{dim}") for dim in range(num_dims)]
+    for i in range(num):
+        yield tuple((rank[i] + 0.5) / num for rank in ranks)
 
 
-def _unit(text: str) -> float:
-    """A number of [0, 1) that a text always has."""
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "big") / 2**48
+def _shuffled(num: int, text: str) -> list[int]:
+    """0 .. num - 1 in an order that a text always has."""
+    return sorted(
+        range(num), key=lambda i: hashlib.blake2b(f"{text}:{i}".encode(), digest_size=8).digest()
+    )

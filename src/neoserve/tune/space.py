@@ -80,8 +80,8 @@ def known_good(space: Space, facts: HostFacts) -> tuple[KnownGood, ...]:
             for name, value in setting.knobs.items()
             if (knob := space.knob(name)) and (value in knob.values or value == knob.default)
         }
-        if len(knobs) == len(setting.knobs):
-            found.append(setting)
+        if knobs:
+            found.append(setting._replace(knobs=knobs))
     return tuple(found)
 
 

@@ -86,7 +86,7 @@ def _choice(asked: Asked) -> Iterator[Knob]:
 
 def known_good(facts: HostFacts) -> tuple[KnownGood, ...]:
     """For a client on the same host, which is what a search measures with."""
-    spare = str(max(1, facts.num_cores - 1))
+    spare = {"threads": str(facts.num_cores - 1)} if facts.num_cores > 1 else {}
     own = (
         "with a busy program on the second of two cores one thread decoded 58.7 tokens/s, two "
         "threads 4 to 6 (SmolLM2-135M, x86, 2026-11-30)"
@@ -94,11 +94,11 @@ def known_good(facts: HostFacts) -> tuple[KnownGood, ...]:
     slots = "llama.cpp tools/server/README.md on -np: slots are decoded in one batch"
     pieces = "prompt pieces hold up every decoding slot; llama.cpp common/arg.cpp on -ub"
     return (
-        KnownGood({"threads": spare}, "a core for the client", own),
-        KnownGood({"threads": spare, "parallel": "8"}, "more requests in one batch", slots),
-        KnownGood({"threads": spare, "parallel": "8", "ubatch": "128"},
+        KnownGood(spare, "a core for the client", own),
+        KnownGood(spare | {"parallel": "8"}, "more requests in one batch", slots),
+        KnownGood(spare | {"parallel": "8", "ubatch": "128"},
                   "prompts in pieces that decoding requests do not wait long for", pieces),
-        KnownGood({"threads": spare, "parallel": "16"}, "as many as short requests allow", slots),
+        KnownGood(spare | {"parallel": "16"}, "as many as short requests allow", slots),
     )  # fmt: skip
 
 
