@@ -142,6 +142,8 @@ WORKLOAD = (
 )  # fmt: skip
 
 MONEY = (
+    Option(("--profile",), "DeviceProfile of this hardware (JSON): its measured speed replaces the "
+           "catalog's", metavar="FILE", default=""),
     Option(("--price",), "dollars per hour of the hardware named; replaces the catalog's", price,
            "USD"),
     Option(("--utilization",), "share of each hour that the machine is busy, for cost (1)",
