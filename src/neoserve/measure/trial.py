@@ -30,7 +30,7 @@ from .prompts import fresh_salt
 from .schedule import Schedule, plan
 from .target import Route, Target, fitted
 from .traces import Trace
-from .verdict import LEVEL, Reading, Watch
+from .verdict import LEVEL, Reading, Watch, observed_until_s
 
 _WARM_UP_SHARE = 0.1  # of the measured requests, within the bounds below
 _WARM_UP_MIN, _WARM_UP_MAX = 5, 50
@@ -229,8 +229,10 @@ class _Watcher:
 
     def look(self, board: Board) -> Stop | None:
         """Why the load has to end now; null: it goes on."""
-        verdict = self._watch.verdict(self._readings(board))
-        self._look_at_backlog(board)
+        # What is decided now has to be decided by the rows later, and they know no clock.
+        until_s = observed_until_s(board.rows)
+        verdict = self._watch.verdict(self._readings(board, until_s))
+        self._look_at_backlog(board, until_s)
         self._on_look(Look(board, len(self._measured), verdict, self._saturated))
         if self._engine.has_ended():
             return "engine"
@@ -238,7 +240,7 @@ class _Watcher:
             return "decided"
         return "saturated" if self._ask.ends_early and self._saturated else None
 
-    def _readings(self, board: Board) -> dict[str, list[Reading]]:
+    def _readings(self, board: Board, until_s: float) -> dict[str, list[Reading]]:
         """Those of ended requests are kept, so that a look costs what is new."""
         begin = self._num_ended
         while self._num_ended < len(self._measured):
@@ -246,25 +248,26 @@ class _Watcher:
                 break
             self._num_ended += 1
         ended = self._measured[begin : self._num_ended]
-        for metric, new in _of(board, ended).items():
+        for metric, new in _of(board, ended, until_s).items():
             self._ended[metric] += new
         out = itertools.takewhile(
             lambda i: board.rows[i].status != "unsent", self._measured[self._num_ended :]
         )
-        return {metric: self._ended[metric] + new for metric, new in _of(board, out).items()}
+        new_ones = _of(board, out, until_s)
+        return {metric: self._ended[metric] + new for metric, new in new_ones.items()}
 
-    def _look_at_backlog(self, board: Board) -> None:
+    def _look_at_backlog(self, board: Board, until_s: float) -> None:
         """It is told anew after every 15 requests, or twentieth of them."""
         if self._num_ended < self._next_backlog or self._ask.workload.arrival == "closed":
             return
         self._next_backlog = self._num_ended + max(_BACKLOG_EVERY, self._num_ended // 20)
-        self._saturated = backlog(board.rows, board.now_s).is_saturated
+        self._saturated = backlog(board.rows, until_s).is_saturated
 
 
-def _of(board: Board, indexes: Iterable[int]) -> dict[str, list[Reading]]:
+def _of(board: Board, indexes: Iterable[int], until_s: float) -> dict[str, list[Reading]]:
     chosen = list(indexes)
     rows = [board.rows[i] for i in chosen]
-    return readings(rows, [i in board.begun for i in chosen], board.now_s)
+    return readings(rows, [i in board.begun for i in chosen], until_s)
 
 
 def readings(

@@ -18,7 +18,7 @@ from .backlog import backlog
 from .rules import Reading, Rule, rule_for
 from .summary import MEASURES, measured
 
-__all__ = ["LEVEL", "Judgement", "Reading", "Watch", "judge"]
+__all__ = ["LEVEL", "Judgement", "Reading", "Watch", "judge", "observed_until_s"]
 
 LEVEL = 0.05  # chance of a wrong PASS, and of a wrong FAIL
 
@@ -102,13 +102,13 @@ def _overall(verdicts: Sequence[Verdict]) -> Verdict:
 
 def _readings(rows: Sequence[RequestRow], ours: Sequence[RequestRow], metric: str) -> list[Reading]:
     """Outcomes of the measured rows as they stood when the trial ended."""
-    end_s = _end_s(rows)
+    end_s = observed_until_s(rows)
     found = [_reading(row, metric, end_s) for row in ours]
     return [reading for reading in found if reading is not None]
 
 
-def _end_s(rows: Sequence[RequestRow]) -> float:
-    """When the trial ended, at the earliest: the last that was observed."""
+def observed_until_s(rows: Sequence[RequestRow]) -> float:
+    """When a trial ended, at the earliest: the last that was observed."""
     stamps = ((row.sent_s, row.first_token_s, row.last_token_s) for row in rows)
     return max((t for three in stamps for t in three if t is not None), default=0.0)
 

@@ -27,6 +27,7 @@ EXPLORE_SHARE, SETTLE_SHARE = 0.5, 0.7  # of the budget, after which no more are
 _LOOK, _SETTLE, _CERTIFY = 1, 2, 10  # first visits of the three
 _SETTLE_ROUNDS = 2
 _BAND = 3  # tolerances below the best, within which a candidate may still be the best
+_WIDE = 1.0  # first step from a start that is a guess: half or twice the rate
 _MOST_CLIMBS = 12  # of one visit
 _LOWEST_SHARE = 1 / 64  # of the starting rate
 _CERTIFY_STEPS = (4, 7, 12)  # tolerances below what looked like the limit
@@ -131,7 +132,10 @@ def _look(history: History, candidate: int) -> Iterator[Job]:
     if goal is not None and _needs_check(history, candidate):
         yield make(purpose="quality")
         return
-    rate = _next_rate(climbs, goal or plan.start_rps, 2 * plan.tolerance, goal is None)
+    if goal is None:  # it may be anywhere
+        rate = _next_rate(climbs, plan.start_rps, 2 * plan.tolerance, _WIDE, goes_down=True)
+    else:
+        rate = _next_rate(climbs, goal, 2 * plan.tolerance, 2 * plan.tolerance, goes_down=False)
     if rate is not None and rate >= plan.start_rps * _LOWEST_SHARE:
         yield make(purpose="climb", rate_rps=rate, num_requests=plan.rungs[1])
     elif _needs_check(history, candidate):
@@ -170,9 +174,12 @@ def _least_share(misses: float, num: float) -> float:
 
 
 def _next_rate(
-    told: Sequence[Told], start_rps: float, tolerance: float, goes_down: bool
+    told: Sequence[Told], start_rps: float, tolerance: float, step: float, *, goes_down: bool
 ) -> float | None:
-    """Where the next load of a visit says most; null when its limit is known."""
+    """Where the next load of a visit says most; null when its limit is known.
+
+    `step` is the first one away from the start, as a share of the rate.
+    """
     if not told:
         return start_rps
     if told[-1].seen.verdict == "VOID":
@@ -181,16 +188,16 @@ def _next_rate(
     if len(told) >= _MOST_CLIMBS or (low is None and high is None):
         return None
     if low is None:
-        return (high or 0.0) / _growth(told, tolerance, False) if goes_down else None
+        return (high or 0.0) / _growth(told, step, False) if goes_down else None
     if high is None:
-        return low * _growth(told, tolerance, True)
+        return low * _growth(told, step, True)
     return None if high <= low * (1 + tolerance) else math.sqrt(low * high)
 
 
-def _growth(told: Sequence[Told], tolerance: float, is_up: bool) -> float:
+def _growth(told: Sequence[Told], step: float, is_up: bool) -> float:
     """Ever larger steps, until there is a rate on either side."""
     steps = sum(met(t.seen) == is_up for t in told)
-    return float(min(2.0, 1 + tolerance * 4 ** (steps - 1)))
+    return float(min(2.0 if is_up else 4.0, 1 + step * 4 ** (steps - 1)))
 
 
 def _settle(history: History) -> Iterator[Job]:
@@ -232,7 +239,7 @@ def _settle_one(history: History, candidate: int, visit: int) -> Iterator[Job]:
         return
     if not told and history.used_share() >= SETTLE_SHARE:
         return
-    rate = _next_rate(told, start_rps, plan.tolerance, True)
+    rate = _next_rate(told, start_rps, plan.tolerance, plan.tolerance, goes_down=True)
     if rate is not None:
         seed = plan.seed + _SETTLE_SEED * (visit - _SETTLE + 1)
         yield Job(candidate, "settle", rate, plan.rungs[2], seed, plan.level, visit)
