@@ -3,6 +3,7 @@
 README.md          a plan and the claims
 docs/accuracy.md   tables from the truth files in tests/data
 docs/cli.md        every command's --help
+docs/space.md      the knobs of each engine
 --check            exit 1 if a file would change, and say which
 """
 
@@ -16,6 +17,8 @@ import os
 import sys
 import tempfile
 from pathlib import Path
+
+from space_tables import space_tables
 
 from neoserve.faces import accuracy
 from neoserve.faces.cli import main as main_of_cli
@@ -38,6 +41,7 @@ def main() -> int:
         "README.md": {"claims": claims(kv, speed)},
         "docs/accuracy.md": {"kv": kv_tables(kv), "latency": latency_tables(speed)},
         "docs/cli.md": {"help": help_text()},
+        "docs/space.md": {"knobs": space_tables()},
     }
     if "--check" not in sys.argv:  # the example tells the age of prices: it changes with the day
         blocks["README.md"]["example"] = example()

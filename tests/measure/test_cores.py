@@ -5,7 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neoserve.errors import AskError
-from neoserve.measure.cores import host_cpus, parse_cpus, physical_cores, show_cpus, split
+from neoserve.measure.cores import (
+    host_cpus,
+    machine_cores,
+    parse_cpus,
+    physical_cores,
+    show_cpus,
+    split,
+)
 
 
 def topology(root, siblings):
@@ -103,3 +110,12 @@ def test_lists_as_the_kernel_writes_them(cpus, text):
 def test_other_lists_are_refused(text):
     with pytest.raises(AskError, match="no list of CPUs; expected one such as 0-3,8"):
         parse_cpus(text)
+
+
+def test_cores_of_the_whole_machine(tmp_path):
+    assert machine_cores(tmp_path) == 0  # a kernel that tells none
+    for cpu, siblings in enumerate(["05", "0a", "05", "0a"]):  # masks, two threads a core
+        folder = tmp_path / f"sys/devices/system/cpu/cpu{cpu}/topology"
+        folder.mkdir(parents=True)
+        (folder / "thread_siblings").write_text(f"{siblings}\n")
+    assert machine_cores(tmp_path) == 2

@@ -219,3 +219,27 @@ def test_what_is_not_installed_says_how_to_install_it(monkeypatch):
 )  # fmt: skip
 def test_reasons(log, reason):
     assert DRIVER.reason(log) == reason
+
+
+@pytest.mark.engine
+def test_left_to_itself_it_has_four_slots_with_one_cache(tmp_path):
+    made = config(threads=None, parallel=None, context_tokens=4096)
+    assert "--threads" not in made.argv
+    assert "--parallel" not in made.argv
+    with start(made, tmp_path / "log") as engine:
+        facts = engine.facts()
+        assert facts.num_parallel == llamacpp.DEFAULT_SLOTS == 4
+        assert facts.context_tokens == 8192  # the model's own; the cache holds twice that
+        assert facts.kv_tokens is None  # which is not told
+        assert engine.mismatches() == ()
+
+
+def test_one_cache_has_to_hold_each_slots_share():
+    asked = EngineConfig(
+        engine="llama.cpp", argv=("x", "--ctx-size", "4096", "--parallel", "4", "--kv-unified")
+    )
+    one_cache = {"log": {"kv_unified": "true"}, "threads": None}
+    assert DRIVER.mismatches(asked, facts(context_tokens=4096, **one_cache)) == ()
+    assert DRIVER.mismatches(asked, facts(context_tokens=2048, **one_cache)) == ()
+    [found] = DRIVER.mismatches(asked, facts(context_tokens=512, **one_cache))
+    assert found == "--ctx-size asked for 4096, but 512 runs"

@@ -58,6 +58,7 @@ def test_without_flags_it_is_what_llama_server_does():
     assert (found.kv_unified, found.cache_prompt) == (False, True)
     assert (found.cont_batching, found.endpoint_slots) == (True, True)
     assert found.endpoint_metrics is False
+    assert (found.n_parallel, found.n_ctx) == (-1, 0)  # slots by itself, the model's context
 
 
 @pytest.mark.parametrize(("word", "wanted"), [("on", "ENABLED"), ("off", "DISABLED")])

@@ -122,6 +122,12 @@ def test_gpus():
     assert "does not divide" in why("vllm", {"tensor-parallel": "3"}, h100s(4), **asked)
 
 
+def test_what_is_quantized_already():
+    asked = {"device": "gpu", "planner_for": "Qwen/Qwen3-32B-FP8"}
+    assert "quantized already" in why("vllm", {"quantization": "fp8"}, h100s(), **asked)
+    assert why("vllm", {"kv-dtype": "fp8"}, h100s(), **asked) == ""
+
+
 def test_only_what_no_setting_can_beat_is_hopeless():
     """7.5 G weights that a token reads, 16 bits each, on 20 GB/s: 0.75 s, whatever is set."""
     asked = {"found": facts(cores=4, memory_gib=32), "planner_for": LLAMA}

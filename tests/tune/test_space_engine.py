@@ -2,6 +2,7 @@
 
 import pytest
 
+from neoserve.errors import EngineFailed
 from neoserve.measure.engine import llamacpp
 from neoserve.measure.engine.running import start
 from neoserve.schema.space import Candidate
@@ -30,7 +31,7 @@ def started(space, candidate, folder):
 
 
 @pytest.mark.engine
-def test_the_defaults_are_what_the_knobs_say(space, found, tmp_path):
+def test_the_defaults_are_what_the_knobs_say(space, tmp_path):
     facts, mismatches = started(space, Candidate({}), tmp_path)
     assert mismatches == ()
     if (knob := space.knob("threads")) is not None:
@@ -68,6 +69,6 @@ def test_the_rules_are_the_engines(space, found, knobs, words, tmp_path):
     try:
         _, mismatches = started(space, Candidate(knobs), tmp_path)
         told = " ".join(mismatches)
-    except Exception as error:  # noqa: BLE001
+    except EngineFailed as error:
         told = str(error)
     assert words.replace("_", "-") in told.replace("_", "-")

@@ -75,12 +75,15 @@ class Planner:
 
     def model(self, candidate: Candidate) -> ModelSpec:
         """Of the checkpoint that a candidate chooses. Raises AskError."""
+        spec, scheme = self.stored(candidate), candidate.knobs.get("quantization")
+        return quantize(spec, weight_scheme(scheme)) if scheme else spec
+
+    def stored(self, candidate: Candidate) -> ModelSpec:
+        """The same, before it is quantized while it is loaded. Raises AskError."""
         name = model_of(self.space, candidate)
         if name not in self._models:
             self._models[name] = find_model(name, self._online)
-        spec = self._models[name]
-        scheme = candidate.knobs.get("quantization")
-        return quantize(spec, weight_scheme(scheme)) if scheme else spec
+        return self._models[name]
 
     def predicted_rps(self, candidate: Candidate) -> float | None:
         """Highest rate within the SLO by its means; None where the planner cannot say."""

@@ -182,6 +182,9 @@ def _model_rule(space: Space, candidate: Candidate, planner: Planner) -> str:
         )
     if space.engine == "llama.cpp":
         return _cache_type_rule(candidate, planner)
+    scheme = candidate.knobs.get("quantization")
+    if scheme and (method := planner.stored(candidate).quantization.method):
+        return f"quantization={scheme}: the checkpoint is quantized already ({method})"
     heads = max((m.num_heads for layer in model.layers for m in layer.mixers), default=0)
     ranks = int(candidate.knobs.get("tensor-parallel", 1))
     if heads and heads % ranks:
