@@ -72,7 +72,14 @@ def test_the_order_of_origins_and_of_predictions():
     space, found, planner = planned(("vllm", "cpu", "graviton"))
     listed = candidates(space, found, limit=30, planner=planner).candidates
     origins = [c.origin for c in listed]
-    assert list(dict.fromkeys(origins)) == ["default", "known-good", "predicted", "space-filling"]
+    assert list(dict.fromkeys(origins)) == [
+        "default", "known-good", "predicted", "one-change", "space-filling"
+    ]  # fmt: skip
+    advised = [c.knobs for c in listed if c.origin in ("default", "known-good", "predicted")]
+    for changed in (c.knobs for c in listed if c.origin == "one-change"):
+        differing = [sum(changed.get(k) != other.get(k) for k in changed.keys() | other.keys())
+                     for other in advised]  # fmt: skip
+        assert min(differing) == 1
     predicted = [c.predicted_rps for c in listed if c.origin == "predicted"]
     assert predicted == sorted(predicted, reverse=True)
     assert listed[0].predicted_rps == planner.predicted_rps(Candidate({})) > 0

@@ -11,6 +11,7 @@ Origin = Literal[
     "default",        # what the engine does by itself: the baseline
     "known-good",     # what its makers or experts advise for this kind of host
     "predicted",      # near the top of the planner's order
+    "one-change",     # an advised one with one setting changed
     "space-filling",  # far from all before it
     "given",          # from the user's own list
 ]  # fmt: skip

@@ -1,7 +1,8 @@
 """The list that is tried, in order: what is known to be good first, then what is far from it.
 
-Engine defaults, the user's own list, known-good settings, the planner's order, and points far
-from all before them. The same arguments give the same list.
+Engine defaults, the user's own list, known-good settings, the planner's order, then in turn one
+change of the best of these and a point far from all before it. The same arguments give the same
+list.
 """
 
 from __future__ import annotations
@@ -47,7 +48,13 @@ def candidates(
     if planner is not None:
         room = (limit - picked.num + 1) // 2
         picked.add_all(_by_prediction(space, picked, planner, seed), picked.num + room)
-    picked.add_all(_space_filling(space, picked, seed), limit)
+    changed, filling = _one_change(space, picked), _space_filling(space, picked, seed)
+    while picked.num < limit:
+        before = picked.num
+        picked.add_all(changed, picked.num + 1)
+        picked.add_all(filling, min(limit, picked.num + 1))
+        if picked.num == before:
+            break
     return Listed(tuple(picked.found[: max(1, limit)]), tuple(picked.rejected))
 
 
@@ -119,6 +126,19 @@ def _by_prediction(
         if -rate < last:
             yield candidate
             last = -rate
+
+
+def _one_change(space: Space, picked: _Picked) -> Iterator[Candidate]:
+    """The most promising listed one with one setting changed, a different one each time."""
+    last = len(picked.found) - 1
+    base = max(range(last + 1), key=lambda i: (picked.found[i].predicted_rps or 0.0, i))
+    knobs = picked.found[base].knobs
+    changes = [[(knob.name, value) for value in (DEFAULT, *knob.values)
+                if value != knobs.get(knob.name, DEFAULT)] for knob in space.knobs]  # fmt: skip
+    for round_ in itertools.zip_longest(*changes):
+        for change in filter(None, round_):
+            chosen = {k: v for k, v in (knobs | dict([change])).items() if v != DEFAULT}
+            yield Candidate(chosen, "one-change")
 
 
 def _space_filling(space: Space, picked: _Picked, seed: int) -> Iterator[Candidate]:

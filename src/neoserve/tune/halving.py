@@ -25,6 +25,7 @@ from .max_rate import bracket
 
 EXPLORE_SHARE, SETTLE_SHARE = 0.5, 0.7  # of the budget, after which no more are begun
 _LOOK, _SETTLE, _CERTIFY = 1, 2, 10  # first visits of the three
+_FILLING = ("one-change", "space-filling")  # origins without advice
 _SETTLE_ROUNDS = 2
 _BAND = 3  # tolerances below the best, within which a candidate may still be the best
 _WIDE = 1.0  # first step from a start that is a guess: half or twice the rate
@@ -91,9 +92,9 @@ def _waiting(history: History, begun: Sequence[int]) -> list[int]:
     """
     plan, leader = history.plan, history.leader()
     rest = sorted(set(range(len(plan.candidates))) - set(begun))
-    advised = [i for i in rest if plan.candidates[i].origin != "space-filling"]
-    filling = [i for i in rest if plan.candidates[i].origin == "space-filling"]
-    num_filled = sum(plan.candidates[i].origin == "space-filling" for i in begun)
+    advised = [i for i in rest if plan.candidates[i].origin not in _FILLING]
+    filling = [i for i in rest if plan.candidates[i].origin in _FILLING]
+    num_filled = sum(plan.candidates[i].origin in _FILLING for i in begun)
     if filling and leader is not None and num_filled % 2 == 0:
         near = min(filling, key=lambda i: (distance(plan, i, leader), i))
         filling = [near, *(i for i in filling if i != near)]
