@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -128,12 +128,14 @@ class Run:
         log: bytes = b"",
         config: str = "",
         started: int | None = None,
+        about: Mapping[str, Any] | None = None,
     ) -> LedgerEntry:
         """Keep a trial, what it was computed from, and the engine's log.
 
         `rows` and `schedule` are the files whose digests the trial carries; `started` is the
         number of the entry that its load began with (`Spool.started`), whose spool is then
-        removed. Until then nothing of the load is lost, whatever fails.
+        removed. Until then nothing of the load is lost, whatever fails. `about` is what else the
+        entry says, such as what the trial was for: they are kept together or not at all.
         """
         for what, data, expected in (
             ("rows have", rows, trial.rows),
@@ -141,7 +143,7 @@ class Run:
         ):
             if (found := self.put_blob(data)) != expected:
                 raise AskError(f"the {what} digest {found}, not {expected} as the trial says")
-        body: dict[str, Any] = {"config": config, "trial": trial.to_data()}
+        body: dict[str, Any] = {"config": config, "trial": trial.to_data(), **(about or {})}
         if log:
             body["log"] = self.put_blob(log)
         return self._finish("trial", body, started)
@@ -162,6 +164,10 @@ class Run:
         """Loads that started, are over and have no trial. Raises EvidenceBroken."""
         live = live_spools(self.path / "spool")
         return unfinished(self.path, ledger.entries(self.ledger_path), live)
+
+    def entries(self) -> list[LedgerEntry]:
+        """The whole ledger, each line checked against the one before. Raises EvidenceBroken."""
+        return ledger.entries(self.ledger_path)
 
     def head(self) -> str:
         """The digest to publish: with it, every entry so far is protected.

@@ -57,7 +57,8 @@ def draw(workload: Workload, num_requests: int) -> tuple[float, ...]:
     """The due times as the seed gives them, not yet tested. Raises AskError."""
     _check(workload, num_requests)
     # with the rate in it, what is found at two rates is found twice
-    rng = random.Random(f"arrivals {workload.seed} at {workload.rate_rps!r}")
+    rate = "" if workload.same_arrivals else f" at {workload.rate_rps!r}"
+    rng = random.Random(f"arrivals {workload.seed}{rate}")
     if workload.arrival == "constant":
         return tuple(i / workload.rate_rps for i in range(1, num_requests + 1))
     if workload.arrival == "gamma":

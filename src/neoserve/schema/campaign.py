@@ -7,7 +7,7 @@ from typing import Literal
 from .base import Document
 from .engine import EngineConfig
 from .quality import QualityCheck
-from .space import Candidate, Rejected
+from .space import Candidate, Rejected, Space
 from .trial import Trial, Verdict
 from .workload import Slo, Workload
 
@@ -78,6 +78,27 @@ class SearchPlan(Document, frozen=True, kw_only=True):
     start_s: float = 10.0  # expected, of a server; later its own starts tell
 
 
+# Version history: 1, first.
+class Campaign(Document, frozen=True, kw_only=True):
+    """What `neoserve tune` was asked: with the plan, all that a resumed search needs."""
+
+    schema: str = "neoserve/campaign/1"
+    space: Space
+    workload: Workload  # its rate is the search's
+    slo: Slo
+    context_tokens: int  # of one request, at most
+    quality_budget_share: float = 0.04
+    quality_text: str = ""  # the user's own file; "": the text that comes along
+    quality_task: str = ""
+    route: Literal["completions", "chat"] = "completions"
+    workers: int = 1
+    timeout_s: float = 600.0
+    usd_per_hour: float | None = None
+    price_source: str = ""
+    rejected: tuple[Rejected, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
 class Capacity(Document, frozen=True):
     """Highest rate within the SLO, as far as it is known; null: not bounded from that side."""
 
@@ -105,9 +126,9 @@ class Standing(Document, frozen=True, kw_only=True):
 
 
 class Gain(Document, frozen=True):
-    """The pick's certified capacity over the baseline's, for the same money; null with a reason."""
+    """The pick's capacity over the baseline's, for the same money; null with a reason."""
 
-    ratio: float | None
+    ratio: float | None  # of what both look like holding; quoted only where both are certified
     low: float | None  # what is certified of the pick over what is disproven of the baseline
     high: float | None  # what is disproven of the pick over what is certified of the baseline
     level: float  # chance that the truth lies outside

@@ -41,6 +41,9 @@ class Workload(Document, frozen=True):
     turns: int = 1  # of a conversation; arrivals are of conversations
     think_time_s: float = 0.0  # between an answer and the next turn
     ignore_eos: bool = True  # answers are exactly output_tokens long
+    # a seed's arrivals are the same at every rate, closer or further apart: what is compared then
+    # differs by the server alone; for a search whose result is proven on other seeds
+    same_arrivals: bool = False
 
 
 class Target(Document, frozen=True):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import msgspec
 
@@ -17,6 +18,8 @@ from ..measure.verdict import judge
 from ..schema.capacity import MaxRate, Probe
 from ..schema.trial import HostPrint, SpooledRow
 from .max_rate import Ask, find_max_rate
+
+About = Callable[[Observed], Mapping[str, Any]]
 
 _SETTLE_S, _SETTLE_POLL_S = 30.0, 0.2
 
@@ -32,8 +35,11 @@ class Session(msgspec.Struct):
     on_look: OnLook = lambda _: None
     trials: list[Observed] = []
 
-    def measure(self, ask: TrialAsk) -> Observed:
-        """One trial. Its rows go to the run folder as they end, so that nothing is lost."""
+    def measure(self, ask: TrialAsk, about: About = lambda _: {}) -> Observed:
+        """One trial. Its rows go to the run folder as they end, so that nothing is lost.
+
+        `about` says what else its entry holds.
+        """
         _settle(self.engine)
         prepared = prepare(self.engine, ask, self.host, self.cores)
         schedule = to_jsonl(prepared.schedule)
@@ -53,6 +59,7 @@ class Session(msgspec.Struct):
                 rows=pack_rows(observed.rows),
                 schedule=schedule,
                 started=spool.started,
+                about=about(observed),
             )
         self.trials.append(observed)
         return observed

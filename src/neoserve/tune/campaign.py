@@ -1,0 +1,170 @@
+"""A campaign: ask the search what to do, do it, keep it, until there is nothing left to do.
+
+The ledger is the only memory: what it holds is never done again, and a campaign that is resumed
+decides as if it had never stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from ..errors import AskError, EngineFailed, Error, EvidenceBroken
+from ..evidence.run import Run
+from ..measure.figures import Observed
+from ..measure.verdict import judge
+from ..schema.campaign import Campaign, Job, SearchPlan, Seen, Told
+from ..schema.evidence import LedgerEntry
+from ..schema.quality import QualityScore
+from ..schema.space import Candidate
+from .guard import check, unmeasurable
+from .halving import next_job
+from .session import About, Interrupted
+
+
+class Executor(Protocol):
+    """Where jobs run: a host's engine, or a scripted one."""
+
+    def load(self, candidate: Candidate, job: Job, about: About) -> Observed:
+        """Start or reuse the candidate's server, load it, keep the trial with what `about` says.
+
+        Raises EngineFailed where it does not start, Interrupted where a person ended it.
+        """
+
+    def score(self, candidate: Candidate) -> QualityScore:
+        """What it does to answers. Raises Error where that cannot be measured."""
+
+    def spent_s(self) -> float:
+        """Engine time since this was last asked."""
+
+    def settings(self, candidate: Candidate) -> dict[str, str]:
+        """Those that can change answers: equal ones are scored once."""
+
+    def close(self) -> None:
+        """Stop what runs."""
+
+
+OnJob = Callable[[Job], None]
+OnTold = Callable[[Told], None]
+
+
+def begin(run: Run, campaign: Campaign, plan: SearchPlan) -> None:
+    """Record what is to be done; from here on the folder can be resumed."""
+    run.record("campaign", {"campaign": campaign.to_data(), "plan": plan.to_data()})
+
+
+def recorded(run: Run) -> tuple[Campaign, SearchPlan, list[Told]]:
+    """What a folder's campaign was asked, and its jobs so far. Raises AskError, EvidenceBroken."""
+    entries = run.entries()
+    begun = next((entry for entry in entries if entry.kind == "campaign"), None)
+    if begun is None:
+        raise AskError(f"{run.path} holds no campaign; expected a folder that `neoserve tune` made")
+    return (
+        Campaign.parse(begun.body.get("campaign"), f"{run.path}, campaign"),
+        SearchPlan.parse(begun.body.get("plan"), f"{run.path}, plan"),
+        told_in(entries),
+    )
+
+
+def told_in(entries: list[LedgerEntry]) -> list[Told]:
+    """The jobs that are over, in their order. Raises EvidenceBroken."""
+    try:
+        return [Told.parse(e.body["told"], "told") for e in entries if "told" in e.body]
+    except AskError as error:
+        raise EvidenceBroken(f"a job in the ledger cannot be read: {error}") from None
+
+
+def carry_out(
+    run: Run,
+    campaign: Campaign,
+    plan: SearchPlan,
+    told: list[Told],
+    executor: Executor,
+    *,
+    on_job: OnJob = lambda _: None,
+    on_told: OnTold = lambda _: None,
+) -> None:
+    """Do jobs until the search is over; `told` grows. Raises Interrupted."""
+    while (job := next_job(plan, told)) is not None:
+        on_job(job)
+        if job.purpose == "quality":
+            done = _checked(run, campaign, plan, job, executor)
+        else:
+            done = _loaded(run, plan, job, executor)
+        told.append(done)
+        on_told(done)
+
+
+def _loaded(run: Run, plan: SearchPlan, job: Job, executor: Executor) -> Told:
+    seen = Seen()
+
+    def about(observed: Observed) -> dict[str, Any]:
+        nonlocal seen
+        if observed.trial.stop == "interrupted":
+            return {}  # it is not over: a resumed campaign does it again
+        seen = seen_of(observed, executor.spent_s())
+        return {"told": Told(job, seen).to_data()}
+
+    candidate = plan.candidates[job.candidate]
+    try:
+        observed = executor.load(candidate, job, about)
+    except EngineFailed as error:
+        return _failed(run, job, executor, str(error))
+    if observed.trial.stop == "interrupted":
+        raise Interrupted
+    return Told(job, seen)
+
+
+def _failed(run: Run, job: Job, executor: Executor, reason: str) -> Told:
+    told = Told(job, Seen(verdict="VOID", spent_s=executor.spent_s(), crash=reason))
+    run.record("crash", {"told": told.to_data()})
+    return told
+
+
+def seen_of(observed: Observed, spent_s: float) -> Seen:
+    """What the search reads of a trial."""
+    trial = observed.trial
+    judgement = judge(observed.rows, trial.slo, trial.num_planned, trial.level)
+    return Seen(
+        verdict=trial.verdict,
+        saturated=trial.saturated,
+        num=judgement.num,
+        num_misses=judgement.num_misses,
+        share=judgement.share,
+        dependence=judgement.dependence,
+        goodput_rps=trial.goodput_rps,
+        spent_s=spent_s,
+        crash="; ".join(trial.faults) if trial.stop == "engine" else "",
+    )
+
+
+def _checked(
+    run: Run, campaign: Campaign, plan: SearchPlan, job: Job, executor: Executor
+) -> Told:
+    """Answers against the baseline's; the same weights and settings are scored once."""
+    candidate = plan.candidates[job.candidate]
+    try:
+        baseline = _score(run, plan.candidates[0], executor)
+        quality = check(
+            baseline, _score(run, candidate, executor), campaign.quality_budget_share
+        )
+    except EngineFailed as error:
+        return _failed(run, job, executor, str(error))
+    except Error as error:
+        quality = unmeasurable(str(error), campaign.quality_budget_share)
+    seen = Seen(spent_s=executor.spent_s(), quality=quality)
+    told = Told(job, seen)
+    run.record("quality", {"told": told.to_data()})
+    return told
+
+
+def _score(run: Run, candidate: Candidate, executor: Executor) -> QualityScore:
+    """From the ledger, or else measured and kept."""
+    settings = executor.settings(candidate)
+    for entry in run.entries():
+        if entry.kind == "score" and entry.body.get("settings") == settings:
+            return QualityScore.parse(entry.body.get("score"), "score")
+    score = executor.score(candidate)
+    run.record("score", {"settings": settings, "score": score.to_data()})
+    return score
+

@@ -1,0 +1,136 @@
+"""What a search found: the pick, where each candidate ended, and the gain that is proven. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+from ..schema.campaign import Gain, SearchPlan, Standing, State, Told
+from .halving import EXPLORE_SHARE, chosen, noise
+from .history import History
+
+EndedBy = Literal["done", "time", "trials", "money", "interrupted"]
+
+
+class Findings(NamedTuple):
+    """The decision, from the ledger alone."""
+
+    pick: int
+    standings: tuple[Standing, ...]
+    gain: Gain
+    noise_share: float | None  # null: no configuration was measured twice
+    ended_by: EndedBy
+
+
+def conclude(plan: SearchPlan, told: Sequence[Told]) -> Findings:
+    """The end of a search that is over, or what stands where it was left."""
+    history = History(plan, told)
+    pick = chosen(history)
+    standings = tuple(_standing(history, i, pick) for i in range(len(plan.candidates)))
+    repeated = any(len(history.visit_estimates(i)) > 1 for i in range(len(plan.candidates)))
+    return Findings(
+        pick=pick,
+        standings=standings,
+        gain=_gain(history, pick),
+        noise_share=noise(history) if repeated else None,
+        ended_by=_ended_by(history),
+    )
+
+
+def _standing(history: History, candidate: int, pick: int) -> Standing:
+    state, reason = _state(history, candidate, pick)
+    checks = [t.seen.quality for t in history.of(candidate, "quality") if t.seen.quality]
+    jobs = history.of(candidate)
+    return Standing(
+        candidate=history.plan.candidates[candidate],
+        state=state,
+        reason=reason,
+        capacity=history.capacity(candidate),
+        quality=checks[-1] if checks else None,
+        num_jobs=len(jobs),
+        spent_s=sum(t.seen.spent_s for t in jobs),
+    )
+
+
+def _state(history: History, candidate: int, pick: int) -> tuple[State, str]:
+    """Where it ended, with a sentence."""
+    estimate, best = history.score(candidate), history.score(pick)
+    if crash := history.crash(candidate):
+        return "crashed", crash
+    if breach := history.breach(candidate):
+        return "quality", breach
+    if history.is_void(candidate):
+        reasons = f"{len(history.of(candidate))} jobs could not be judged"
+        return "void", reasons
+    if not history.of(candidate):
+        return "untried", "the budget ended before its turn"
+    if candidate == pick:
+        rate = history.estimate_rps(candidate)
+        return "pick", "no rate kept the SLO" if rate is None else f"holds about {rate:.3g}/s"
+    if estimate is None or best is None:
+        return "rejected", _rejection(history, candidate)
+    share = estimate / best - 1
+    about = f"holds about {history.estimate_rps(candidate):.3g}/s, {share:+.1%} beside the pick"
+    if abs(share) <= noise(history):
+        return "tie", f"{about}: within the noise floor"
+    settled = history.of(candidate, "settle")
+    return ("finalist", about) if settled else ("slower", about)
+
+
+def _rejection(history: History, candidate: int) -> str:
+    last = history.of(candidate, "probe", "climb")[-1]
+    rate = f"{last.job.rate_rps:.3g}/s"
+    if last.seen.saturated:
+        return f"at {rate} it did not keep up"
+    return f"at {rate} {last.seen.num_misses} of {last.seen.num} requests missed the SLO"
+
+
+def _gain(history: History, pick: int) -> Gain:
+    """Only where both are certified, for the same money."""
+    level = 2 * history.plan.level  # either bound may be wrong
+    if pick == 0:
+        return Gain(ratio=None, low=None, high=None, level=level, reason=_no_gain(history))
+    mine, base = history.capacity(pick), history.capacity(0)
+    if history.crash(0):
+        why = f"the engine's defaults do not run here: {history.crash(0)}"
+        return Gain(ratio=None, low=None, high=None, level=level, reason=why)
+    if mine.certified_rps is None or base.certified_rps is None:
+        whose = "the pick" if mine.certified_rps is None else "the engine's defaults"
+        why = f"no rate of {whose} was certified, so no gain is quoted"
+        return Gain(ratio=None, low=None, high=None, level=level, reason=why)
+    price = history.cost_share(0) / history.cost_share(pick)
+    return Gain(
+        ratio=(history.score(pick) or 0.0) / (history.score(0) or 1.0),
+        low=_over(mine.certified_rps, base.refuted_rps, price),
+        high=_over(mine.refuted_rps, base.certified_rps, price),
+        level=level,
+        reason="" if base.refuted_rps else "no rate above the defaults' was disproven",
+    )
+
+
+def _over(mine_rps: float | None, base_rps: float | None, price: float) -> float | None:
+    return None if mine_rps is None or base_rps is None else price * mine_rps / base_rps
+
+
+def _no_gain(history: History) -> str:
+    if history.score(0) is None:
+        return "nothing that was tried keeps the SLO at any rate"
+    leader = history.leader()
+    if leader in (0, None):
+        return "the engine's defaults are the best that was found"
+    other = history.plan.candidates[leader or 0].show()
+    return f"the engine's defaults and the best other ({other}) differ by less than repeats do"
+
+
+def _ended_by(history: History) -> EndedBy:
+    """What kept candidates from being tried."""
+    plan = history.plan
+    untried = any(not history.of(i) for i in range(len(plan.candidates)))
+    if not untried or history.used_share() < EXPLORE_SHARE:
+        return "done"
+    used: dict[EndedBy, float] = {
+        "time": history.spent_s() / plan.budget_s if plan.budget_s else 0.0,
+        "trials": history.num_trials() / plan.budget_trials if plan.budget_trials else 0.0,
+        "money": history.spent_usd() / plan.budget_usd if plan.budget_usd else 0.0,
+    }
+    return max(used, key=lambda name: used[name])

@@ -1,0 +1,293 @@
+"""What to do next: asynchronous successive halving over configurations. Pure.
+
+A job is chosen from the plan and from what earlier jobs showed, so a ledger replays to the same
+decisions. Candidates that are compared get the same requests at the same rate (common random
+numbers); rungs grow in requests, and a load ends as soon as its verdict is proven.
+
+1. The baseline's limit is searched.
+2. Each candidate is probed just below the leader's limit: `rungs[0]` requests can only reject,
+   `rungs[1]` decide whether its own limit is worth searching.
+3. The best are settled on other requests and fresh servers, `rungs[2]` a load; half go on.
+4. Winner and baseline are certified, and refuted just above, on fresh requests, A B B A.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator, Sequence
+
+from ..schema.campaign import Job, SearchPlan, Told
+from ..stats import clopper_pearson, mean
+from .history import History, distance, fails, met, probes
+from .max_rate import bracket
+
+EXPLORE_SHARE, SETTLE_SHARE = 0.5, 0.7  # of the budget, after which no more are begun
+_LOOK, _SETTLE, _CERTIFY = 1, 2, 10  # first visits of the three
+_SETTLE_ROUNDS = 2
+_BAND = 3  # tolerances below the best, within which a candidate may still be the best
+_MOST_CLIMBS = 12  # of one visit
+_LOWEST_SHARE = 1 / 64  # of the starting rate
+_CERTIFY_STEPS = (4, 7, 12)  # tolerances below what looked like the limit
+_REFUTE_STEPS = (2, 5, 9)  # tolerances above what looked like the limit
+_SETTLE_SEED, _CERTIFY_SEED, _REFUTE_SEED = 100, 10_000, 20_000
+
+
+def next_job(plan: SearchPlan, told: Sequence[Told], running: Sequence[Job] = ()) -> Job | None:
+    """The next job of a free host; null when there is none, or none before `running` ones end."""
+    history = History(plan, told)
+    busy = {job.candidate for job in running}
+    for first_visit, stage in _STAGES:
+        if any(job.visit < first_visit for job in running):
+            return None  # a stage needs all that the one before it found
+        if jobs := list(stage(history)):
+            return next((job for job in jobs if job.candidate not in busy), None)
+    return None
+
+
+def chosen(history: History) -> int:
+    """The best by all that was seen; the baseline where they cannot be told apart."""
+    leader = history.leader()
+    if leader is None:
+        return 0
+    best, baseline = history.score(leader), history.score(0)
+    if best and baseline and not history.is_out(0) and best <= baseline * (1 + noise(history)):
+        return 0
+    return leader
+
+
+def noise(history: History) -> float:
+    """The least difference that is one: repeats of one configuration differ by as much."""
+    visits = map(history.visit_estimates, range(len(history.plan.candidates)))
+    spreads = [max(found) / min(found) - 1 for found in visits if len(found) > 1]
+    return max(history.plan.tolerance, mean(spreads) if spreads else 0.0)
+
+
+def _baseline(history: History) -> Iterator[Job]:
+    yield from _look(history, 0)
+
+
+def _explore(history: History) -> Iterator[Job]:
+    """Looks that have begun, and the next one."""
+    waiting = []
+    for candidate in _order(history):
+        if history.of(candidate):
+            yield from _look(history, candidate)
+        else:
+            waiting.append(candidate)
+    if history.used_share() < EXPLORE_SHARE:
+        for candidate in waiting:
+            yield from _look(history, candidate)
+
+
+def _order(history: History) -> list[int]:
+    """Advised ones as listed; then in turn one near the leader and the next of the list.
+
+    Those that are more like one that crashed than like any that ran come last.
+    """
+    plan = history.plan
+    rest = [i for i in range(1, len(plan.candidates)) if not history.of(i)]
+    begun = [i for i in range(1, len(plan.candidates)) if history.of(i)]
+    advised = [i for i in rest if plan.candidates[i].origin != "space-filling"]
+    filling = [i for i in rest if plan.candidates[i].origin == "space-filling"]
+    leader = history.leader()
+    if leader is not None:
+        near = sorted(filling, key=lambda i: (distance(plan, i, leader), i))
+        is_near = sum(plan.candidates[i].origin == "space-filling" for i in begun) % 2 == 0
+        filling = list(dict.fromkeys(near[:1] + filling if is_near else filling + near))
+    return [*begun, *sorted([*advised, *filling], key=lambda i: _is_like_a_crash(history, i))]
+
+
+def _is_like_a_crash(history: History, candidate: int) -> bool:
+    plan = history.plan
+    ran = [i for i in range(len(plan.candidates)) if history.of(i) and not history.crash(i)]
+    crashed = [i for i in range(len(plan.candidates)) if history.crash(i)]
+    nearest = min((distance(plan, candidate, i) for i in crashed), default=math.inf)
+    return nearest < min((distance(plan, candidate, i) for i in ran), default=math.inf)
+
+
+def _look(history: History, candidate: int) -> Iterator[Job]:
+    """The first visit: reject it soon, or find its limit."""
+    if history.is_out(candidate):
+        return
+    plan = history.plan
+    probed = history.of(candidate, "probe")
+    goal = probed[0].job.rate_rps if probed else _goal_rps(history, candidate)
+    make = functools.partial(Job, candidate=candidate, seed=plan.seed, level=plan.level,
+                             visit=_LOOK)  # fmt: skip
+    if goal is not None:
+        if not any(t.seen.verdict != "VOID" for t in probed):
+            yield make(purpose="probe", rate_rps=goal, num_requests=plan.rungs[0])
+            return
+        if _is_rejected(probed[-1]):
+            return
+    climbs = history.of(candidate, "climb")
+    if goal is not None and _needs_check(history, candidate):
+        yield make(purpose="quality")
+        return
+    rate = _next_rate(climbs, goal or plan.start_rps, 2 * plan.tolerance, goal is None)
+    if rate is not None and rate >= plan.start_rps * _LOWEST_SHARE:
+        yield make(purpose="climb", rate_rps=rate, num_requests=plan.rungs[1])
+    elif _needs_check(history, candidate):
+        yield make(purpose="quality")
+
+
+def _needs_check(history: History, candidate: int) -> bool:
+    return candidate in history.plan.guarded and not history.of(candidate, "quality")
+
+
+def _goal_rps(history: History, candidate: int) -> float | None:
+    """Just below what the leader holds, for the same money; null where there is nothing to beat."""
+    leader = history.leader()
+    if candidate == 0 or leader is None or leader == candidate or history.of(candidate, "climb"):
+        return None
+    score = history.score(leader)
+    if score is None:
+        return None
+    return score * history.cost_share(candidate) * (1 - history.plan.tolerance)
+
+
+def _is_rejected(told: Told) -> bool:
+    """Few requests can only reject: more missed than chance explains."""
+    seen = told.seen
+    if fails(seen):
+        return True
+    if not seen.num or not seen.share:
+        return False
+    low, _ = clopper_pearson(seen.num_misses / seen.dependence, seen.num / seen.dependence)
+    return low > seen.share or seen.num_misses > 4 * seen.share * seen.num
+
+
+def _next_rate(
+    told: Sequence[Told], start_rps: float, tolerance: float, goes_down: bool
+) -> float | None:
+    """Where the next load of a visit says most; null when its limit is known."""
+    if not told:
+        return start_rps
+    if told[-1].seen.verdict == "VOID":
+        return told[-1].job.rate_rps
+    low, high = bracket(probes(told))
+    if len(told) >= _MOST_CLIMBS or (low is None and high is None):
+        return None
+    if low is None:
+        return (high or 0.0) / _growth(told, tolerance, False) if goes_down else None
+    if high is None:
+        return low * _growth(told, tolerance, True)
+    return None if high <= low * (1 + tolerance) else math.sqrt(low * high)
+
+
+def _growth(told: Sequence[Told], tolerance: float, is_up: bool) -> float:
+    """Ever larger steps, until there is a rate on either side."""
+    steps = sum(met(t.seen) == is_up for t in told)
+    return float(min(2.0, 1 + tolerance * 4 ** (steps - 1)))
+
+
+def _settle(history: History) -> Iterator[Job]:
+    """The best again, on other requests and fresh servers; half of them go on."""
+    for number in range(_SETTLE_ROUNDS):
+        visit = _SETTLE + number
+        jobs = [job for c in _contenders(history.before(visit), number)
+                for job in _settle_one(history, c, visit)]  # fmt: skip
+        if jobs:
+            yield from jobs
+            return
+
+
+def _contenders(history: History, number: int) -> list[int]:
+    """Those that may be the best, the baseline beside them for the start of its certificate."""
+    plan, leader = history.plan, history.leader()
+    best = history.score(leader) if leader is not None else None
+    if best is None:
+        return []
+    near = [
+        (score, -i)
+        for i in range(len(plan.candidates))
+        if not history.is_out(i)
+        and (score := history.score(i)) is not None
+        and score * (1 + plan.tolerance) ** _BAND >= best
+    ]
+    most = max(1, plan.num_finalists * 2 >> number)
+    found = [-i for _, i in sorted(near, reverse=True)[:most]]
+    if number:
+        return found if len(found) > 1 else []
+    return [] if found == [0] else list(dict.fromkeys([*found, 0]))
+
+
+def _settle_one(history: History, candidate: int, visit: int) -> Iterator[Job]:
+    """The candidate's limit on this visit's requests."""
+    plan, told = history.plan, history.of(candidate, "settle", visit=visit)
+    start_rps = history.before(visit).estimate_rps(candidate)
+    if start_rps is None or history.is_out(candidate):
+        return
+    if not told and history.used_share() >= SETTLE_SHARE:
+        return
+    rate = _next_rate(told, start_rps, plan.tolerance, True)
+    if rate is not None:
+        seed = plan.seed + _SETTLE_SEED * (visit - _SETTLE + 1)
+        yield Job(candidate, "settle", rate, plan.rungs[2], seed, plan.level, visit)
+
+
+def _certify(history: History) -> Iterator[Job]:
+    """The proof of the winner and of the baseline, interleaved: A B, B A, A B."""
+    winner = chosen(history)
+    for number in range(history.plan.num_seeds):
+        pair = (0, winner) if number % 2 == 0 else (winner, 0)
+        if number and history.used_share() >= 1.0:
+            return
+        for candidate in dict.fromkeys(pair):
+            jobs = list(_certify_one(history, candidate, number))
+            if jobs:
+                yield jobs[0]
+                return
+
+
+def _certify_one(history: History, candidate: int, number: int) -> Iterator[Job]:
+    plan, visit = history.plan, _CERTIFY + number
+    limit_rps = history.estimate_rps(candidate)
+    if limit_rps is None or history.is_out(candidate):
+        return
+    num = math.ceil(plan.num_certify / plan.num_seeds)
+    level = plan.level / 2 / len(_CERTIFY_STEPS)  # each try may succeed by chance
+    rates = _certify_rates(history, candidate, limit_rps)
+    step = _step(history, candidate, rates)
+    if step < len(rates) and not _is_done(history, candidate, rates[step], visit):
+        seed = plan.seed + _CERTIFY_SEED + 100 * number + step
+        yield Job(candidate, "certify", rates[step], num, seed, level, visit)
+    tries = [t for t in history.of(candidate, "refute") if t.seen.verdict != "VOID"]
+    is_open = len(tries) < len(_REFUTE_STEPS) and not any(fails(t.seen) for t in tries)
+    if is_open and (number == 0 or history.used_share() < 1.0):
+        above = limit_rps * (1 + plan.tolerance) ** _REFUTE_STEPS[len(tries)]
+        seed = plan.seed + _REFUTE_SEED + len(tries)
+        yield Job(candidate, "refute", above, num, seed, level, visit)
+
+
+def _certify_rates(history: History, candidate: int, limit_rps: float) -> list[float]:
+    """What passed in the search, if it is near the limit, and less: requests are fresh now."""
+    passed = [
+        t.job.rate_rps
+        for t in history.of(candidate, "climb", "settle")
+        if t.seen.verdict == "PASS" and t.job.rate_rps <= limit_rps
+    ]
+    step = 1 + history.plan.tolerance
+    near, *lower = (limit_rps / step**down for down in _CERTIFY_STEPS)
+    return [max([near, *passed]), *lower]
+
+
+def _step(history: History, candidate: int, rates: Sequence[float]) -> int:
+    """How many of the rates were given up."""
+    for step, rate in enumerate(rates):
+        seen = [t.seen for t in history.of(candidate, "certify")
+                if t.job.rate_rps == rate and t.seen.verdict != "VOID"]  # fmt: skip
+        if not seen or (seen[0].verdict == "PASS" and not any(map(fails, seen))):
+            return step
+    return len(rates)
+
+
+def _is_done(history: History, candidate: int, rate_rps: float, visit: int) -> bool:
+    return any(
+        t.job.rate_rps == rate_rps and t.seen.verdict != "VOID"
+        for t in history.of(candidate, "certify", visit=visit)
+    )
+
+
+_STAGES = ((0, _baseline), (0, _explore), (_SETTLE, _settle), (_CERTIFY, _certify))

@@ -1,0 +1,192 @@
+"""What the jobs so far say of each candidate. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ..schema.campaign import Capacity, Purpose, SearchPlan, Seen, Told
+from ..schema.capacity import Probe
+from .max_rate import bracket
+
+BRACKETED: tuple[Purpose, ...] = ("climb", "settle")
+VOIDS = 3  # of one candidate in a row, after which it cannot be measured here
+
+
+class History(NamedTuple):
+    """A plan, and every job that is over."""
+
+    plan: SearchPlan
+    told: Sequence[Told]
+
+    def of(self, candidate: int, *purposes: Purpose, visit: int | None = None) -> list[Told]:
+        """Jobs of one candidate, in the order in which they ended."""
+        return [
+            told
+            for told in self.told
+            if told.job.candidate == candidate
+            and (not purposes or told.job.purpose in purposes)
+            and (visit is None or told.job.visit == visit)
+        ]
+
+    def crash(self, candidate: int) -> str:
+        """Why its server did not start or ended, "" if it never did."""
+        return next((t.seen.crash for t in self.of(candidate) if t.seen.crash), "")
+
+    def is_void(self, candidate: int) -> bool:
+        """Nothing that was measured of it could be judged, time and again."""
+        last = [t for t in self.of(candidate) if t.job.purpose != "quality"][-VOIDS:]
+        return len(last) == VOIDS and all(_is_void(t.seen) for t in last)
+
+    def breach(self, candidate: int) -> str:
+        """Why its answers are not good enough, "" if they are or were not looked at."""
+        checks = [t.seen.quality for t in self.of(candidate, "quality") if t.seen.quality]
+        return next((check.reason for check in checks if check.verdict != "PASS"), "")
+
+    def is_out(self, candidate: int) -> bool:
+        """It can no longer be picked."""
+        return bool(
+            self.crash(candidate) or self.breach(candidate) or self.is_void(candidate)
+        )
+
+    def cost_share(self, candidate: int) -> float:
+        """Of the host's price."""
+        shares = self.plan.cost_shares
+        return shares[candidate] if shares else 1.0
+
+    def estimate_rps(self, candidate: int) -> float | None:
+        """Its capacity by all visits, each weighed by its requests; null where no rate was met."""
+        total = weight = 0.0
+        visits = {t.job.visit: t.job.num_requests for t in self.of(candidate, *BRACKETED)}
+        for visit, num in visits.items():
+            rate = middle(*bracket(probes(self.of(candidate, *BRACKETED, visit=visit))))
+            if rate is not None:
+                total, weight = total + num * math.log(rate), weight + num
+        return math.exp(total / weight) if weight else None
+
+    def visit_estimates(self, candidate: int) -> list[float]:
+        """Its capacity by each visit that bounded it from both sides."""
+        found = []
+        for visit in sorted({t.job.visit for t in self.of(candidate, *BRACKETED)}):
+            low, high = bracket(probes(self.of(candidate, *BRACKETED, visit=visit)))
+            if low is not None and high is not None:
+                found.append(math.sqrt(low * high))
+        return found
+
+    def score(self, candidate: int) -> float | None:
+        """Requests a second for the whole host's price."""
+        rate = self.estimate_rps(candidate)
+        return None if rate is None else rate / self.cost_share(candidate)
+
+    def leader(self) -> int | None:
+        """Best so far of those that may be picked; null before anything met the SLO."""
+        scores = [(score, -i) for i in range(len(self.plan.candidates))
+                  if not self.is_out(i) and (score := self.score(i)) is not None]  # fmt: skip
+        return -max(scores)[1] if scores else None
+
+    def capacity(self, candidate: int) -> Capacity:
+        """Both brackets: what it looks like, and what is proven."""
+        low, high = bracket(probes(self.of(candidate, "probe", *BRACKETED)))
+        certified = self.certified_rps(candidate)
+        refuted = [t.job.rate_rps for t in self.of(candidate, "refute", "certify") if fails(t.seen)]
+        above = [rate for rate in refuted if certified is None or rate > certified]
+        return Capacity(
+            low_rps=low,
+            high_rps=high,
+            certified_rps=certified,
+            refuted_rps=min(above, default=None),
+        )
+
+    def certified_rps(self, candidate: int) -> float | None:
+        """The rate of its last certificates, if one passed, none failed and few missed."""
+        tries = self.of(candidate, "certify")
+        if not tries:
+            return None
+        rate = tries[-1].job.rate_rps
+        seen = [t.seen for t in tries if t.job.rate_rps == rate and not _is_void(t.seen)]
+        return rate if proves(seen) else None
+
+    def spent_s(self) -> float:
+        """Engine time."""
+        return math.fsum(t.seen.spent_s for t in self.told)
+
+    def spent_usd(self) -> float:
+        """Of the host's price; 0 where it is not known."""
+        return self.spent_s() / 3600 * (self.plan.usd_per_hour or 0.0)
+
+    def num_trials(self) -> int:
+        """Loads."""
+        return sum(t.job.purpose != "quality" for t in self.told)
+
+    def used_share(self) -> float:
+        """Of the budget that is nearest its end; 0 without one."""
+        plan = self.plan
+        return max(
+            self.spent_s() / plan.budget_s if plan.budget_s else 0.0,
+            self.num_trials() / plan.budget_trials if plan.budget_trials else 0.0,
+            self.spent_usd() / plan.budget_usd if plan.budget_usd else 0.0,
+        )
+
+    def before(self, visit: int) -> History:
+        """As it stood before the visits from this one on."""
+        return History(self.plan, [t for t in self.told if t.job.visit < visit])
+
+
+def fails(seen: Seen) -> bool:
+    """Disproven."""
+    return seen.verdict == "FAIL" or (seen.saturated and seen.verdict != "VOID")
+
+
+def met(seen: Seen) -> bool:
+    """Did as many requests keep the SLO as have to, proven or not?"""
+    if fails(seen) or _is_void(seen):
+        return False
+    return seen.verdict == "PASS" or not seen.num or seen.num_misses <= seen.share * seen.num
+
+
+def proves(seen: Sequence[Seen]) -> bool:
+    """One load passed, none failed, and of all requests together no more missed than may."""
+    num, misses = sum(s.num for s in seen), sum(s.num_misses for s in seen)
+    share = max((s.share for s in seen), default=0.0)
+    return (
+        any(s.verdict == "PASS" for s in seen)
+        and not any(fails(s) for s in seen)
+        and (not share or misses <= share * num)
+    )
+
+
+def probes(told: Sequence[Told]) -> list[Probe]:
+    """As the search for a maximum rate reads them."""
+    return [
+        Probe(
+            rate_rps=t.job.rate_rps,
+            seed=t.job.seed,
+            verdict=t.seen.verdict,
+            saturated=t.seen.saturated,
+            num_misses=t.seen.num_misses,
+            num=t.seen.num,
+            share=t.seen.share,
+            dependence=t.seen.dependence,
+        )
+        for t in told
+        if not t.seen.crash
+    ]
+
+
+def middle(low: float | None, high: float | None) -> float | None:
+    """One rate for a bracket; null where no rate was met."""
+    if low is None or high is None:
+        return low
+    return math.sqrt(low * high)
+
+
+def distance(plan: SearchPlan, one: int, other: int) -> int:
+    """Knobs that differ."""
+    a, b = plan.candidates[one].knobs, plan.candidates[other].knobs
+    return sum(a.get(name) != b.get(name) for name in a.keys() | b.keys())
+
+
+def _is_void(seen: Seen) -> bool:
+    return seen.verdict == "VOID"
+
