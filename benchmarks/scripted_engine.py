@@ -159,14 +159,19 @@ class World:
             slots=min(int(at["slots"]), fits),
         )
 
-    def crash(self, candidate: Candidate, visit: int = -1) -> str:
-        """Why a start fails; "" where it does not. Without a visit: by nature, not by chance."""
+    def crash(self, candidate: Candidate, visit: int | None = None, number: int = 0) -> str:
+        """Why a start fails; "" where it does not. Without a visit: by nature, not by chance.
+
+        `number` tells starts of one visit apart.
+        """
         at = settings(candidate)
         if (at["slots"], at["kv"], at["precision"]) == ("8", "large", "bf16"):
             return "out of memory: 8 sequences and the KV cache need 71.3 GB of 64.0 GB"
         if self.traits.int8_all_cores_crash and (at["threads"], at["precision"]) == ("16", "int8"):
             return "assertion failed: int8 kernel was built for at most 12 threads"
-        if visit >= 0 and self._rng("start", candidate, visit).random() < START_FAILS:
+        if visit is None:
+            return ""
+        if self._rng(f"start {number}", candidate, visit).random() < START_FAILS:
             return "the port was taken while the server started"
         return ""
 

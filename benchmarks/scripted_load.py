@@ -185,8 +185,8 @@ def play(world: World, candidates: Sequence[Candidate], told: Sequence[Told], jo
     """What a job shows after those that are told."""
     candidate, now_s = candidates[job.candidate], math.fsum(t.seen.spent_s for t in told)
     start_s = 0.0 if runs_already(told, job) else world.start_s(candidate, job.visit)
-    if start_s and (crash := world.crash(candidate, job.visit)):
-        return Seen(crash=crash, spent_s=_CRASH_SHARE * start_s)
+    if start_s and (crash := world.crash(candidate, job.visit, num_crashes(told, job))):
+        return Seen(verdict="VOID", crash=crash, spent_s=_CRASH_SHARE * start_s)
     if job.purpose == "quality":
         return Seen(quality=world.quality(candidate), spent_s=start_s + QUALITY_S)
     return seen(load(world, candidate, job, now_s + start_s, slo), slo, start_s)
@@ -198,6 +198,12 @@ def runs_already(told: Sequence[Told], job: Job) -> bool:
         return False
     before = told[-1].job
     return (before.candidate, before.visit) == (job.candidate, job.visit)
+
+
+def num_crashes(told: Sequence[Told], job: Job) -> int:
+    """Of the server that the job wants, so far."""
+    wanted = (job.candidate, job.visit)
+    return sum(bool(t.seen.crash) and (t.job.candidate, t.job.visit) == wanted for t in told)
 
 
 def seen(found: Load, slo: Slo, start_s: float) -> Seen:

@@ -108,6 +108,11 @@ class Truth:
             self._known[key] = find_capacity_rps(self._world.law(candidate.id), num, near)
         return self._known[key]
 
+    def roughly_rps(self, candidate: Candidate) -> float:
+        """As well as it is known by now, by a short load at least."""
+        known = (self._known.get((candidate.id, num)) for num in (LONG, MIDDLING))
+        return next((rate for rate in known if rate), None) or self.capacity_rps(candidate, SHORT)
+
     @functools.cached_property
     def best_rps(self) -> float:
         """Of all that may be picked."""
