@@ -10,8 +10,10 @@ import re
 from functools import lru_cache
 from typing import Any
 
+from ..errors import AskError
 from ..schema.coefficients import Coefficients
 from ..schema.hardware import HardwareSpec
+from ..schema.profile import DeviceProfile, Factor
 from .files import bundled
 
 _BY_CAPABILITY = {
@@ -91,3 +93,46 @@ def resolve_values(entries: dict[str, Any], class_name: str, family: str) -> Coe
         else:
             values[name] = value
     return Coefficients(device_class=class_name, engine=family, **values)
+
+
+# What a measured TPOT and a measured TTFT speak of: shares grow with speed, times shrink.
+_DECODE_SHARES = ("memory_share", "kv_share", "expert_memory_share", "state_share")
+_DECODE_TIMES = ("layer_s", "state_layer_s", "expert_layer_s", "launch_s", "step_s",
+                 "request_step_s")  # fmt: skip
+_PREFILL_SHARES = ("matrix_share", "attention_share", "scan_share")
+_PREFILL_TIMES = ("admission_s", "prompt_token_s")
+
+
+def calibrated(known: Coefficients, profile: DeviceProfile) -> Coefficients:
+    """Corrected by what was measured. A share may exceed 1: the data sheet is what was wrong.
+
+    Raises AskError for a profile of another kind of device or another engine.
+    """
+    if (known.device_class, known.engine) != (profile.device_class, profile.engine):
+        raise AskError(
+            f"the profile was measured on {profile.host.cpu_model} ({profile.device_class}) with "
+            f"{profile.engine}; it says nothing of {known.engine} on {known.device_class}"
+        )
+    changes = _scaled(known, profile.decode, _DECODE_SHARES, _DECODE_TIMES)
+    if profile.prefill is not None:
+        changes |= _scaled(known, profile.prefill, _PREFILL_SHARES, _PREFILL_TIMES)
+    return known.replace(calibration=profile.show(), **changes)
+
+
+def unhindered(known: Coefficients) -> Coefficients:
+    """The data sheet alone: full bandwidth, full peak, no time between. What no engine beats."""
+    values = known.to_data()
+    ideal: dict[str, Any] = {n: 1.0 for n in values if n.endswith("_share") and n != "dtype_share"}
+    ideal |= {n: 0.0 for n in values if n.endswith(("_s", "_half_tokens"))}
+    ideal["dtype_share"] = {dtype: max(1.0, v) for dtype, v in known.dtype_share.items()}
+    return known.replace(
+        **ideal | {"convoy_share": 0.0, "overlap_power": 64.0, "expert_imbalance": 1.0}
+    )
+
+
+def _scaled(
+    known: Coefficients, factor: Factor, shares: tuple[str, ...], times: tuple[str, ...]
+) -> dict[str, float]:
+    return {name: getattr(known, name) * factor.value for name in shares} | {
+        name: getattr(known, name) / factor.value for name in times
+    }

@@ -61,3 +61,11 @@ def find_profile(engine: str, version: str = "", device: str = "gpu") -> EngineP
             return profile
     spans = "; ".join(p.versions for p in fitting)
     raise AskError(f"{name} {version} has no profile; there are profiles for {spans}")
+
+
+def profile_or_newest(engine: str, version: str = "", device: str = "gpu") -> EngineProfile:
+    """As `find_profile`; a version that no profile was read for is taken for the newest."""
+    try:
+        return find_profile(engine, version, device)
+    except AskError:
+        return find_profile(engine, "", device)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..catalog.coefficients import coefficients_for
+from ..catalog.coefficients import calibrated, coefficients_for
 from ..catalog.engines import find_profile
 from ..catalog.hardware import find_machine, load_extra, stale_days
 from ..catalog.models import bundled_names, find_model
@@ -54,6 +54,8 @@ def answer_plan(request: PlanAsk) -> Plan:
     """A ranked comparison. Raises AskError."""
     check_workload(request.workload)
     machines = [machine_of(name, request) for name in request.on]
+    if request.profile and len(machines) != 1:
+        raise AskError(f"--profile is of one device; --on names {len(machines)}: name that one")
     if not 0 <= request.keep <= MAX_CANDIDATES:
         raise AskError(f"--keep is {request.keep}; expected 0 to {MAX_CANDIDATES:,}")
     if not machines:
@@ -98,7 +100,7 @@ def asker(
 
     def make(model: ModelSpec, machine: Machine, deployment: Deployment) -> Ask:
         if machine.id not in facts:
-            facts[machine.id] = facts_of(machine, engine, version)
+            facts[machine.id] = facts_of(machine, engine, version, request.profile)
         profile, coefficients = facts[machine.id]
         return Ask(
             model, machine, deployment, workload, profile, coefficients, slo,
@@ -108,18 +110,28 @@ def asker(
     return make
 
 
-def facts_of(machine: Machine, engine: str, version: str) -> tuple[EngineProfile, Coefficients]:
-    """How an engine behaves on a machine: memory rules and speed."""
+def facts_of(
+    machine: Machine, engine: str, version: str, measured: str = ""
+) -> tuple[EngineProfile, Coefficients]:
+    """How an engine behaves on a machine: memory rules and speed, as a DeviceProfile has it if
+    a file of one is given."""
     device = "cpu" if machine.hardware.kind == "cpu" else "gpu"
     profile = find_profile(engine, version, device)
-    return profile, coefficients_for(machine.hardware, profile.engine, version)
+    known = coefficients_for(machine.hardware, profile.engine, version)
+    if measured:
+        from ..tune.profile import read_profile
+
+        known = calibrated(known, read_profile(Path(measured)))
+    return profile, known
 
 
 def ask_for(
     model: ModelSpec, machine: Machine, deployment: Deployment, request: PredictAsk
 ) -> Ask:
     """One question with everything it rests on."""
-    profile, coefficients = facts_of(machine, deployment.engine, deployment.engine_version)
+    profile, coefficients = facts_of(
+        machine, deployment.engine, deployment.engine_version, request.profile
+    )
     return Ask(
         model=model,
         machine=machine,

@@ -28,7 +28,7 @@ def bench_ask(args: argparse.Namespace) -> BenchAsk:
         raise AskError(
             "give the URL of a server that runs (http://...), or --engine and the model it serves"
         )
-    usd_per_hour, source = _price(args)
+    usd_per_hour, source = price_of(args)
     slo = Slo.parse_text(args.slo)
     if args.find_max_rate and (not slo.targets or workload.arrival != "poisson"):
         raise AskError("--find-max-rate needs --slo, and --request-rate to start from")
@@ -87,7 +87,7 @@ def _environment(pairs: list[str]) -> dict[str, str]:
     return found
 
 
-def _price(args: argparse.Namespace) -> tuple[float | None, str]:
+def price_of(args: argparse.Namespace) -> tuple[float | None, str]:
     """Dollars per hour, and where they are from."""
     if args.price is not None:
         return args.price, "given with --price"

@@ -22,6 +22,7 @@ from .options import (
     OFFLINE,
     ONE,
     SELFTEST,
+    TUNE,
     WORKLOAD,
     Option,
     add_options,
@@ -141,6 +142,12 @@ def _bench(args: argparse.Namespace) -> int:
     return exit_code(found)
 
 
+def _tune(args: argparse.Namespace) -> int:
+    from .tune_ask import run
+
+    return run(args, note)
+
+
 def _selftest(args: argparse.Namespace) -> int:
     import tempfile
     from pathlib import Path
@@ -242,6 +249,15 @@ COMMANDS: tuple[Command, ...] = (
                      "help": "a server that runs, or the model of --engine"}),),
         "neoserve bench http://localhost:8000 --request-rate 4 --isl 1000 --osl 300 "
         "--slo 'ttft:p95<3s; tpot:p95<200ms'",
+        rest="engine_args",
+    ),
+    Command(
+        "tune", "search an engine's settings on this host; certify and hand over the best", _tune,
+        (*TUNE, JSON),
+        (("model", {"nargs": "?", "default": "", "metavar": "MODEL",
+                    "help": "GGUF file, checkpoint folder or name, as the engine takes it"}),),
+        "neoserve tune models/qwen --engine vllm --isl 512 --osl 128 "
+        "--slo 'ttft:p95<3s; tpot:p95<200ms' --budget 2h",
         rest="engine_args",
     ),
     Command(

@@ -142,6 +142,8 @@ WORKLOAD = (
 )  # fmt: skip
 
 MONEY = (
+    Option(("--profile",), "DeviceProfile of this hardware (JSON): its measured speed replaces the "
+           "catalog's", metavar="FILE", default=""),
     Option(("--price",), "dollars per hour of the hardware named; replaces the catalog's", price,
            "USD"),
     Option(("--utilization",), "share of each hour that the machine is busy, for cost (1)",
@@ -301,6 +303,45 @@ _RESULTS = (
 )  # fmt: skip
 
 BENCH = (*_RATES, *_SIZES, *_JUDGING, *_SERVER, *_RESULTS)
+
+TUNE = (
+    Option(("--engine",), "llama.cpp (embedded) or vllm; its own arguments, the same in every "
+           "candidate, follow -- (llama.cpp)", metavar="NAME", default="llama.cpp"),
+    Option(("--device",), "cpu or gpu (cpu)", choices=("cpu", "gpu"), default="cpu"),
+    Option(("--slo", "--goodput"), "what has to hold, e.g. 'ttft:p95<3s; tpot:p95<200ms; "
+           "quality<4%'", metavar="SLO", default=""),
+    *(option for option in _SIZES if option.name in (
+        "isl", "osl", "isl_cv", "osl_cv", "prefix_hit_share", "turns", "think_time",
+        "dataset_path", "ignore_eos", "seed")),
+    Option(("--burstiness",), "gamma arrivals: 1 is Poisson, below 1 burstier", real, "B", 1.0),
+    Option(("--request-rate", "--rate"), "where the search begins, requests per second (half of "
+           "what the planner predicts)", real, "RPS", dest="rate"),
+    Option(("--space",), "TOML file that narrows, widens or pins the space, or vLLM's sweep JSON",
+           metavar="FILE", default=""),
+    Option(("--checkpoint",), "another checkpoint of the model, by precision (repeatable)",
+           metavar="NAME=PATH", again=True),
+    Option(("--max-candidates",), "configurations on the list (24)", whole, "N", 24),
+    Option(("--budget",), "time, trials or money at which to finish with what is known, e.g. 30m, "
+           "'50 trials', '$5' (repeatable)", metavar="B", again=True),
+    Option(("--rungs",), "requests of the first looks (40,150,400); the first can only reject",
+           whole, "N,N,N", (40, 150, 400), many=True),
+    Option(("--certify-requests",), "of the winner and of the defaults, over all seeds (800)",
+           whole, "N", 800),
+    Option(("--certify-seeds",), "fresh schedules and servers for that (3)", whole, "N", 3),
+    Option(("--finalists",), "that are measured again before one is picked (3)", whole, "N", 3),
+    Option(("--tolerance",), "of a limit (3%)", parse_share, "SHARE", 0.03),
+    Option(("--quality-text",), "your own text for perplexity: plain, or JSON lines with text",
+           metavar="FILE", default=""),
+    Option(("--quality-task",), "questions with answers, JSON lines, asked beside it",
+           metavar="FILE", default=""),
+    *(option for option in _SERVER if option.name in ("route", "timeout", "workers")),
+    Option(("--on",), "hardware whose catalog price to count with", metavar="HW", default=""),
+    Option(("--price",), "dollars per hour of this host", price, "USD"),
+    Option(("--out",), "run folder (runs/tune)", metavar="DIR", default="runs/tune"),
+    Option(("--dry-run",), "print the plan and its expected time; start nothing", switch=True),
+    Option(("--print-space",), "print the space as a TOML file to start from", switch=True),
+    Option(("--resume",), "go on with the campaign of this run folder", metavar="RUN", default=""),
+)  # fmt: skip
 
 SELFTEST = (
     Option(("--streams",), "answers in flight at once (100)", whole, "N", 100),

@@ -74,6 +74,7 @@ def predict_ask(args: argparse.Namespace) -> PredictAsk:
         available_kv_bytes=available,
         memory_bytes=args.memory,
         catalog=args.catalog,
+        profile=args.profile,
         online=not args.offline,
     )
 
@@ -100,6 +101,7 @@ def plan_ask(args: argparse.Namespace) -> PlanAsk:
         utilization_share=args.utilization,
         memory_bytes=args.memory,
         catalog=args.catalog,
+        profile=args.profile,
         online=not args.offline,
         keep=args.keep,
     )

@@ -80,6 +80,15 @@ def physical_cores(cpus: Iterable[int], root: Path = _ROOT) -> list[list[int]]:
     return sorted(groups.values())
 
 
+def machine_cores(root: Path = _ROOT) -> int:
+    """Physical cores of the whole machine, also those that this process may not use; 0: unknown."""
+    groups = {
+        path.read_text().strip()
+        for path in (root / "sys/devices/system/cpu").glob("cpu[0-9]*/topology/thread_siblings")
+    }
+    return len(groups)
+
+
 def _siblings(cpu: int, root: Path) -> str:
     """The kernel's list of the threads of this CPU's core; the CPU alone where it has none."""
     folder = root / f"sys/devices/system/cpu/cpu{cpu}/topology"

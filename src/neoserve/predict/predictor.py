@@ -438,6 +438,8 @@ def own_checkpoint(deployment: Deployment) -> bool:
 def assumptions(ask: Ask, served: Serving) -> tuple[str, ...]:
     """Everything the answer rests on that was not given."""
     notes = [*ask.model.notes, *ask.machine.notes, *served.assumptions]
+    if ask.coefficients.calibration:
+        notes.append(ask.coefficients.calibration)
     if math.isinf(served.ttft_s):
         notes.append(
             f"the load of {ask.workload.rate_rps:g} requests/s is more than the capacity of "

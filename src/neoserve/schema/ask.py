@@ -8,7 +8,8 @@ from .workload import Workload
 
 
 class PredictAsk(Document, frozen=True, kw_only=True):
-    """One configuration. `on` is a HW argument, `catalog` a YAML file of the user's own."""
+    """One configuration. `on` is a HW argument; `catalog` is a YAML file of the user's own,
+    `profile` a DeviceProfile's."""
 
     model: str
     on: str
@@ -21,6 +22,7 @@ class PredictAsk(Document, frozen=True, kw_only=True):
     available_kv_bytes: int | None = None
     memory_bytes: int | None = None
     catalog: str = ""
+    profile: str = ""
     online: bool = True
 
 
@@ -46,5 +48,6 @@ class PlanAsk(Document, frozen=True, kw_only=True):
     utilization_share: float = 1.0
     memory_bytes: int | None = None
     catalog: str = ""
+    profile: str = ""
     online: bool = True
     keep: int = 50

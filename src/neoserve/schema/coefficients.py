@@ -41,3 +41,4 @@ class Coefficients(Document, frozen=True):
     collective_s: float  # one all-reduce of nothing between two devices
     collective_share: float  # of the link's bandwidth
     expert_imbalance: float  # busiest expert-parallel rank over the mean
+    calibration: str = ""  # the profile of a device that they were corrected by

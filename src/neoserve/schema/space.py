@@ -21,7 +21,9 @@ DEFAULT = "default"  # as a knob's value: nothing is said, the engine chooses
 class Knob(Document, frozen=True):
     """One setting and what it may be. Values are words; what they do is in flag, env or value_of.
 
-    A knob with a flag and the values ``on`` and ``off`` is a switch: `flag` or `off_flag`.
+    A knob with a flag and the values ``on`` and ``off`` is a switch: the words of `flag` or of
+    `off_flag`. A default that is one of `values` is what the engine does by itself, so that
+    saying it changes nothing.
     """
 
     name: str
@@ -35,23 +37,6 @@ class Knob(Document, frozen=True):
     changes_output: bool = False  # may change what the model answers: quality is to be checked
     meaning: str = ""  # one sentence, for people
     source: str = ""  # where values and default were read
-
-
-# Version history: 1, first.
-class Space(Document, frozen=True, kw_only=True):
-    """What may be tried on this engine and host."""
-
-    schema: str = "neoserve/space/1"
-    engine: str  # vllm, llama.cpp
-    device: Literal["cpu", "gpu"]
-    model: str  # path or name that the engine is given, unless a knob chooses one
-    knobs: tuple[Knob, ...]
-    pins: dict[str, str] = {}  # flag or variable -> value, the same in every candidate
-    notes: tuple[str, ...] = ()  # what was left out of it, and why
-
-    def knob(self, name: str) -> Knob | None:
-        """By name."""
-        return next((knob for knob in self.knobs if knob.name == name), None)
 
 
 class Candidate(Document, frozen=True):
@@ -70,6 +55,26 @@ class Candidate(Document, frozen=True):
     def show(self) -> str:
         """``threads=1 parallel=8``, or that nothing is set."""
         return " ".join(f"{k}={v}" for k, v in sorted(self.knobs.items())) or "engine defaults"
+
+
+# Version history: 1, first.
+class Space(Document, frozen=True, kw_only=True):
+    """What may be tried on this engine and host."""
+
+    schema: str = "neoserve/space/1"
+    engine: str  # vllm, llama.cpp
+    device: Literal["cpu", "gpu"]
+    model: str  # path or name that the engine is given, unless a knob chooses one
+    version: str = ""  # of the engine, as its configuration says it; "": not known
+    context_tokens: int = 2048  # of one request: what the traffic needs, no matter of choice
+    knobs: tuple[Knob, ...]
+    pins: dict[str, str] = {}  # flag or variable -> value, the same in every candidate
+    given: tuple[Candidate, ...] = ()  # the user's own list
+    notes: tuple[str, ...] = ()  # what was left out of it, and why
+
+    def knob(self, name: str) -> Knob | None:
+        """By name."""
+        return next((knob for knob in self.knobs if knob.name == name), None)
 
 
 class Rejected(Document, frozen=True):

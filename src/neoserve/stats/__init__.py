@@ -1,4 +1,4 @@
-"""Order statistics, exact intervals, sequential tests, dependent series. Pure; needs no library."""
+"""Order statistics, exact intervals, sequential tests, dependent series, pairs. Pure; needs no library."""
 
 from .binomial import (
     beta_cdf,
@@ -8,6 +8,7 @@ from .binomial import (
     clopper_pearson,
 )
 from .order import mean, quantile, quantile_interval
+from .paired import Change, mcnemar, paired_bootstrap
 from .sequential import SequentialShare, early, late
 from .series import (
     autocorrelation_time,
@@ -19,6 +20,7 @@ from .series import (
 )
 
 __all__ = [
+    "Change",
     "SequentialShare",
     "autocorrelation_time",
     "beta_cdf",
@@ -31,7 +33,9 @@ __all__ = [
     "early",
     "isotonic",
     "late",
+    "mcnemar",
     "mean",
+    "paired_bootstrap",
     "quantile",
     "quantile_interval",
     "ranks",

@@ -14,6 +14,7 @@ numbers); rungs grow in requests, and a load ends as soon as its verdict is prov
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 
@@ -40,8 +41,13 @@ def next_job(plan: SearchPlan, told: Sequence[Told], running: Sequence[Job] = ()
     for first_visit, stage in _STAGES:
         if any(job.visit < first_visit for job in running):
             return None  # a stage needs all that the one before it found
-        if jobs := list(stage(history)):
-            return next((job for job in jobs if job.candidate not in busy), None)
+        is_over = True
+        for job in stage(history):
+            if job.candidate not in busy:
+                return job
+            is_over = False
+        if not is_over:
+            return None
     return None
 
 
@@ -58,7 +64,7 @@ def chosen(history: History) -> int:
 
 def noise(history: History) -> float:
     """The least difference that is one: repeats of one configuration differ by as much."""
-    visits = map(history.visit_estimates, range(len(history.plan.candidates)))
+    visits = map(history.visit_estimates, history.begun())
     spreads = [max(found) / min(found) - 1 for found in visits if len(found) > 1]
     return max(history.plan.tolerance, mean(spreads) if spreads else 0.0)
 
@@ -69,41 +75,41 @@ def _baseline(history: History) -> Iterator[Job]:
 
 def _explore(history: History) -> Iterator[Job]:
     """Looks that have begun, and the next one."""
-    waiting = []
-    for candidate in _order(history):
-        if history.of(candidate):
-            yield from _look(history, candidate)
-        else:
-            waiting.append(candidate)
+    begun = history.begun()
+    for candidate in begun:
+        yield from _look(history, candidate)
     if history.used_share() < EXPLORE_SHARE:
-        for candidate in waiting:
+        for candidate in _waiting(history, begun):
             yield from _look(history, candidate)
 
 
-def _order(history: History) -> list[int]:
+def _waiting(history: History, begun: Sequence[int]) -> list[int]:
     """Advised ones as listed; then in turn one near the leader and the next of the list.
 
-    Those that are more like one that crashed than like any that ran come last.
+    Those that have what crashed, and nothing that ran had, come last.
     """
-    plan = history.plan
-    rest = [i for i in range(1, len(plan.candidates)) if not history.of(i)]
-    begun = [i for i in range(1, len(plan.candidates)) if history.of(i)]
+    plan, leader = history.plan, history.leader()
+    rest = sorted(set(range(len(plan.candidates))) - set(begun))
     advised = [i for i in rest if plan.candidates[i].origin != "space-filling"]
     filling = [i for i in rest if plan.candidates[i].origin == "space-filling"]
-    leader = history.leader()
-    if leader is not None:
-        near = sorted(filling, key=lambda i: (distance(plan, i, leader), i))
-        is_near = sum(plan.candidates[i].origin == "space-filling" for i in begun) % 2 == 0
-        filling = list(dict.fromkeys(near[:1] + filling if is_near else filling + near))
-    return [*begun, *sorted([*advised, *filling], key=lambda i: _is_like_a_crash(history, i))]
+    num_filled = sum(plan.candidates[i].origin == "space-filling" for i in begun)
+    if filling and leader is not None and num_filled % 2 == 0:
+        near = min(filling, key=lambda i: (distance(plan, i, leader), i))
+        filling = [near, *(i for i in filling if i != near)]
+    ran = {part for i in begun if not history.crash(i) for part in _parts(plan, i)}
+    crashed = {part for i in begun if history.crash(i) for part in _parts(plan, i)} - ran
+    order = [*advised, *filling]
+    if not crashed:
+        return order
+    return sorted(order, key=lambda i: not crashed.isdisjoint(_parts(plan, i)))
 
 
-def _is_like_a_crash(history: History, candidate: int) -> bool:
-    plan = history.plan
-    ran = [i for i in range(len(plan.candidates)) if history.of(i) and not history.crash(i)]
-    crashed = [i for i in range(len(plan.candidates)) if history.crash(i)]
-    nearest = min((distance(plan, candidate, i) for i in crashed), default=math.inf)
-    return nearest < min((distance(plan, candidate, i) for i in ran), default=math.inf)
+def _parts(plan: SearchPlan, candidate: int) -> set[tuple[tuple[str, str], ...]]:
+    """Its values, and its pairs of values: what may be to blame."""
+    names = sorted({name for c in plan.candidates for name in c.knobs})
+    knobs = plan.candidates[candidate].knobs
+    values = [(name, knobs.get(name, "")) for name in names]
+    return {(value,) for value in values} | set(itertools.combinations(values, 2))
 
 
 def _look(history: History, candidate: int) -> Iterator[Job]:
@@ -154,8 +160,13 @@ def _is_rejected(told: Told) -> bool:
         return True
     if not seen.num or not seen.share:
         return False
-    low, _ = clopper_pearson(seen.num_misses / seen.dependence, seen.num / seen.dependence)
+    low = _least_share(seen.num_misses / seen.dependence, seen.num / seen.dependence)
     return low > seen.share or seen.num_misses > 4 * seen.share * seen.num
+
+
+@functools.lru_cache(maxsize=4096)
+def _least_share(misses: float, num: float) -> float:
+    return clopper_pearson(misses, num)[0]
 
 
 def _next_rate(
@@ -201,7 +212,7 @@ def _contenders(history: History, number: int) -> list[int]:
         return []
     near = [
         (score, -i)
-        for i in range(len(plan.candidates))
+        for i in history.begun()
         if not history.is_out(i)
         and (score := history.score(i)) is not None
         and score * (1 + plan.tolerance) ** _BAND >= best

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from ..schema.campaign import Capacity, Purpose, SearchPlan, Seen, Told
 from ..schema.capacity import Probe
@@ -14,19 +14,27 @@ BRACKETED: tuple[Purpose, ...] = ("climb", "settle")
 VOIDS = 3  # of one candidate in a row, after which it cannot be measured here
 
 
-class History(NamedTuple):
-    """A plan, and every job that is over."""
+class History:
+    """A plan, and every job that is over. What it derives is derived once."""
 
-    plan: SearchPlan
-    told: Sequence[Told]
+    def __init__(self, plan: SearchPlan, told: Sequence[Told]) -> None:
+        self.plan, self.told = plan, told
+        self._by_candidate: dict[int, list[Told]] = defaultdict(list)
+        for t in told:
+            self._by_candidate[t.job.candidate].append(t)
+        self._estimates: dict[int, float | None] = {}
+        self._outs: dict[int, bool] = {}
+
+    def begun(self) -> list[int]:
+        """Candidates with a job that is over, in the order of their first."""
+        return list(self._by_candidate)
 
     def of(self, candidate: int, *purposes: Purpose, visit: int | None = None) -> list[Told]:
         """Jobs of one candidate, in the order in which they ended."""
         return [
             told
-            for told in self.told
-            if told.job.candidate == candidate
-            and (not purposes or told.job.purpose in purposes)
+            for told in self._by_candidate.get(candidate, ())
+            if (not purposes or told.job.purpose in purposes)
             and (visit is None or told.job.visit == visit)
         ]
 
@@ -46,9 +54,11 @@ class History(NamedTuple):
 
     def is_out(self, candidate: int) -> bool:
         """It can no longer be picked."""
-        return bool(
-            self.crash(candidate) or self.breach(candidate) or self.is_void(candidate)
-        )
+        if candidate not in self._outs:
+            self._outs[candidate] = bool(
+                self.crash(candidate) or self.breach(candidate) or self.is_void(candidate)
+            )
+        return self._outs[candidate]
 
     def cost_share(self, candidate: int) -> float:
         """Of the host's price."""
@@ -57,6 +67,11 @@ class History(NamedTuple):
 
     def estimate_rps(self, candidate: int) -> float | None:
         """Its capacity by all visits, each weighed by its requests; null where no rate was met."""
+        if candidate not in self._estimates:
+            self._estimates[candidate] = self._estimate_rps(candidate)
+        return self._estimates[candidate]
+
+    def _estimate_rps(self, candidate: int) -> float | None:
         total = weight = 0.0
         visits = {t.job.visit: t.job.num_requests for t in self.of(candidate, *BRACKETED)}
         for visit, num in visits.items():
@@ -81,7 +96,7 @@ class History(NamedTuple):
 
     def leader(self) -> int | None:
         """Best so far of those that may be picked; null before anything met the SLO."""
-        scores = [(score, -i) for i in range(len(self.plan.candidates))
+        scores = [(score, -i) for i in self.begun()
                   if not self.is_out(i) and (score := self.score(i)) is not None]  # fmt: skip
         return -max(scores)[1] if scores else None
 

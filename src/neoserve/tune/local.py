@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import msgspec
 
 from ..errors import AskError, EngineFailed
 from ..evidence.run import Run
 from ..measure.cores import CorePlan, host_cpus, parse_cpus, physical_cores, show_cpus, split
+from ..measure.dataset import read_dataset
 from ..measure.engine.running import Engine, start
 from ..measure.figures import Observed
 from ..measure.host import host_print
@@ -44,6 +46,8 @@ class LocalExecutor:
     ) -> None:
         self._run, self._campaign = run, campaign
         self._documents, self._task = documents, task
+        dataset = campaign.workload.dataset
+        self._dataset = read_dataset(Path(dataset)) if dataset else None
         self._note, self._on_look, self._config_of = note, on_look, config_of
         self._session: Session | None = None
         self._serves: tuple[str, int] = ("", 0)  # candidate and visit
@@ -88,9 +92,9 @@ class LocalExecutor:
     def _serve(self, candidate: Candidate, visit: int) -> Session:
         """The running server if it is the one that is wanted, else a new one."""
         wanted = (candidate.id, visit)
-        if self._session is not None and self._serves == wanted:
-            if not self._session.engine.has_ended():
-                return self._session
+        now = self._session
+        if now is not None and self._serves == wanted and not now.engine.has_ended():
+            return now
         self.close()
         cores = cores_for(self._campaign.space, candidate, self._campaign.workers)
         self._session = Session(
@@ -129,6 +133,7 @@ class LocalExecutor:
             level=job.level,
             usd_per_hour=campaign.usd_per_hour,
             price_source=campaign.price_source,
+            dataset=self._dataset,
         )
 
 

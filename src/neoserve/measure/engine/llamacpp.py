@@ -30,6 +30,9 @@ _INSTALL = "pip install 'neoserve[demo]'"
 _THREADS = re.compile(r"n_threads = (\d+)")
 _LOG_ERROR = re.compile(r"^[\d.]+ E \S+\s+(.*)$|^llama\.cpp: (.*)$|error: (.*)$", re.MULTILINE)
 _UNKNOWN_FLAG = re.compile(r"error: (unrecognized arguments: .*|argument .*)$", re.MULTILINE)
+# Slots where --parallel is left out, one cache for all of them (server.cpp, "n_parallel is set to
+# auto"; seen of xllamacpp 2026.10).
+DEFAULT_SLOTS = 4
 _LOAD_BYTES_PER_S = 100e6  # a slow network disk; most are tens of times quicker
 
 _STAGES = (
@@ -54,8 +57,8 @@ def demo_model_path() -> Path:
 def config(
     model: Path,
     *,
-    threads: int,
-    parallel: int = 1,
+    threads: int | None,
+    parallel: int | None = 1,
     context_tokens: int = 2048,
     threads_batch: int | None = None,
     extra: tuple[str, ...] = (),
@@ -64,19 +67,21 @@ def config(
 ) -> EngineConfig:
     """The exact process for these settings, less the port, which is chosen at start.
 
-    `context_tokens` is one request's; `extra` holds further flags as in `llamacpp_server`;
-    `program` is "" for the embedded server, or a ``llama-server`` by name or path.
-    Raises AskError where it is not installed.
+    What is None is left to the engine; `threads_batch` follows `threads`. `context_tokens` is one
+    request's; `extra` holds further flags as in `llamacpp_server`; `program` is "" for the
+    embedded server, or a ``llama-server`` by name or path. Raises AskError where it is not
+    installed.
     """
+    slots = DEFAULT_SLOTS if parallel is None else parallel
     flags = {
         "--model": model,
-        "--ctx-size": context_tokens * parallel,  # llama.cpp divides it between its slots
+        "--ctx-size": context_tokens * slots,  # llama.cpp divides it between its slots
         "--parallel": parallel,
         "--threads": threads,
         "--threads-batch": threads if threads_batch is None else threads_batch,
     }
     start = (_found(program),) if program else _PROGRAM
-    words = tuple(str(word) for pair in flags.items() for word in pair)
+    words = tuple(str(word) for pair in flags.items() if pair[1] is not None for word in pair)
     return EngineConfig(
         engine="llama.cpp",
         version=server_version(start[0]) if program else f"xllamacpp {installed_version()}",
@@ -161,7 +166,7 @@ class LlamaCppDriver(Driver):
             affinity=affinities(seen.processes),
             allocator=allocators(seen.processes),
             dtype=props.get("model_ftype", ""),
-            kv_tokens=_kv_tokens(props, log.get("kv_unified") == "true"),
+            kv_tokens=_kv_tokens(seen.config, props, log.get("kv_unified") == "true"),
             log=log,
         )
 
@@ -186,17 +191,35 @@ _CHECKED = {
 
 def _numbers(config: EngineConfig, facts: EngineFacts) -> list[str]:
     found = []
-    parallel = int(flag_value(config.argv, "--parallel", "-np") or 1)
     for flags, field in _CHECKED.items():
         text = flag_value(config.argv, *flags)
         if text is None or not text.isdigit() or text == "0":  # 0: as the model says
             continue
         asked, actual = int(text), getattr(facts, field)
-        if field == "context_tokens" and not _is_unified(config):
-            asked //= parallel
+        if field == "context_tokens":
+            if _is_context(config, facts, asked):
+                continue
+            asked //= 1 if _is_one_cache(config, facts) else _slots(config, facts)
         if actual != asked:
             found.append(f"{flags[0]} asked for {asked}, but {_shown(actual)} runs")
     return found
+
+
+def _is_context(config: EngineConfig, facts: EngineFacts, asked: int) -> bool:
+    """One cache for all slots is as long as asked, but a slot is cut to the model's own context;
+    each has to find its share."""
+    actual = facts.context_tokens
+    if actual is None or not _is_one_cache(config, facts):
+        return False
+    return asked // _slots(config, facts) <= actual <= asked
+
+
+def _slots(config: EngineConfig, facts: EngineFacts) -> int:
+    return int(flag_value(config.argv, "--parallel", "-np") or facts.num_parallel or 1)
+
+
+def _is_one_cache(config: EngineConfig, facts: EngineFacts) -> bool:
+    return _is_unified(config) or facts.log.get("kv_unified") == "true"
 
 
 def _switches(config: EngineConfig, facts: EngineFacts) -> list[str]:
@@ -214,13 +237,17 @@ def _is_unified(config: EngineConfig) -> bool:
     return has_flag(config.argv, *_UNIFIED)
 
 
-def _kv_tokens(props: dict[str, object], is_unified: bool) -> int | None:
-    """Of all slots; a unified cache is as long for each of them as it is for all."""
+def _kv_tokens(config: EngineConfig, props: dict[str, object], is_unified: bool) -> int | None:
+    """Of all slots. A unified cache is as long for each of them as it is for all, unless the
+    model's own context is shorter: what is beyond is not told."""
     settings, slots = props.get("default_generation_settings"), props.get("total_slots")
     context = settings.get("n_ctx") if isinstance(settings, dict) else None
     if not isinstance(context, int) or not isinstance(slots, int):
         return None
-    return context if is_unified else context * slots
+    if not is_unified:
+        return context * slots
+    asked = flag_value(config.argv, "--ctx-size", "-c") or "0"
+    return context if not asked.isdigit() or int(asked) <= context else None
 
 
 def _shown(value: object) -> str:

@@ -32,8 +32,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--model", required=True)
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8080, help="0: a free one")
-    parser.add_argument("--ctx-size", type=int, default=4096, help="tokens of all slots together")
-    parser.add_argument("--parallel", type=int, default=1)
+    parser.add_argument("--ctx-size", type=int, default=0,
+                        help="tokens of all slots together; 0: as the model says")  # fmt: skip
+    parser.add_argument("--parallel", type=int, default=-1, help="-1: 4 slots, one cache for all")
     parser.add_argument("--threads", type=int, default=-1)
     parser.add_argument("--threads-batch", type=int, default=-1)
     parser.add_argument("--batch-size", type=int, default=2048)
