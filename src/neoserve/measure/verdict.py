@@ -53,15 +53,7 @@ def judge(
     ours = measured(rows)
     watch = Watch(slo, num_planned or len(ours), level)
     watch.read({metric: _readings(rows, ours, metric) for metric in MEASURES})
-    saturated = backlog(rows).is_saturated
-    findings = [rule.finding(saturated) for rule in watch.rules]
-    reasons = tuple(reason for _, reason in findings)
-    if saturated:
-        reasons += ("requests in flight grew beyond chance: the server does not keep up",)
-    verdict = _overall([found for found, _ in findings])
-    nearest = max(watch.rules, key=_nearness)
-    dependent = max(rule.dependence for rule in watch.rules)
-    return Judgement(verdict, reasons, dependent, nearest.num, nearest.num_misses, nearest.share)
+    return watch.judgement(backlog(rows).is_saturated)
 
 
 def _nearness(rule: Rule) -> float:
@@ -92,6 +84,18 @@ class Watch:
         """Take what is new."""
         for rule in self.rules:
             rule.read(readings.get(rule.target.metric, ()))
+
+    def judgement(self, saturated: bool) -> Judgement:
+        """What the readings so far say of a load that is over."""
+        findings = [rule.finding(saturated) for rule in self.rules]
+        reasons = tuple(reason for _, reason in findings)
+        if saturated:
+            reasons += ("requests in flight grew beyond chance: the server does not keep up",)
+        verdict = _overall([found for found, _ in findings])
+        nearest = max(self.rules, key=_nearness)
+        dependent = max(rule.dependence for rule in self.rules)
+        counts = nearest.num, nearest.num_misses, nearest.share
+        return Judgement(verdict, reasons, dependent, *counts)
 
 
 def _overall(verdicts: Sequence[Verdict]) -> Verdict:
