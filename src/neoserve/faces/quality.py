@@ -17,8 +17,8 @@ from ..measure.engine.running import Engine, attach, start
 from ..measure.host import host_print, usable_cores
 from ..measure.quality import (
     Documents,
-    Question,
     QualityUnmeasurable,
+    Question,
     read_documents,
     read_questions,
     score,

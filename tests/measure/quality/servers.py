@@ -1,6 +1,7 @@
 """Servers of a known language model: the next token is likely by how near it is to the last."""
 
 import http.server
+import itertools
 import json
 import math
 import threading
@@ -48,8 +49,8 @@ class Model(http.server.BaseHTTPRequestHandler):
             return {"text": f" The answer is {len(prompt.split())}."}
         if self.kind == "mute":
             return {"text": "x", "logprobs": None}
-        pairs = zip(prompt, prompt[1:], strict=False)
-        return {"logprobs": {"token_logprobs": [None, *(logprob(*p) for p in pairs), -0.5]}}
+        told = [logprob(*pair) for pair in itertools.pairwise(prompt)]
+        return {"logprobs": {"token_logprobs": [None, *told, -0.5]}}
 
     def forced(self, asked):
         last = asked["prompt"][-1]

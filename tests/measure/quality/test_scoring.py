@@ -1,5 +1,6 @@
 """Scores against a language model whose probabilities are known."""
 
+import itertools
 import math
 
 import pytest
@@ -21,8 +22,7 @@ TEXTS = Documents("three", (
 
 
 def expected(text):
-    tokens = tokens_of(text)
-    return [logprob(*pair) for pair in zip(tokens, tokens[1:], strict=False)]
+    return [logprob(*pair) for pair in itertools.pairwise(tokens_of(text))]
 
 
 @pytest.mark.parametrize(("kind", "method"), [("echo", "echo"), ("llama.cpp", "forced")])
@@ -97,7 +97,7 @@ def test_a_document_longer_than_a_slot():
     long = Documents("long", (Text("x", "word " * 400),))
     with (
         serving("llama.cpp") as (url, _),
-        pytest.raises(QualityUnmeasurable, match="has 400 tokens, and a slot .* holds 300"),
+        pytest.raises(QualityUnmeasurable, match=r"has 400 tokens, and a slot .* holds 300"),
     ):
         score(attach(url), long, {})
 
@@ -126,5 +126,6 @@ def test_a_task_is_answered_and_judged():
 def test_keys_differ_by_settings_alone():
     with serving("echo") as (url, _):
         engine = attach(url)
-        keys = [score(engine, TEXTS, s).key for s in ({"a": "1", "b": "2"}, {"b": "2", "a": "1"}, {})]
+        asked = ({"a": "1", "b": "2"}, {"b": "2", "a": "1"}, {})
+        keys = [score(engine, TEXTS, settings).key for settings in asked]
     assert keys[0] == keys[1] != keys[2]

@@ -87,7 +87,8 @@ def _question(place: str, line: str) -> Question:
     answer, rule = data.get("answer"), data.get("rule", "contains")
     limit = data.get("max_tokens", _MAX_TOKENS)
     is_told = isinstance(prompt, str) and isinstance(answer, str | int | float)
-    if not is_told or not _plain(str(answer)) or rule not in ("contains", "exact") or type(limit) is not int or limit < 1:
+    is_told = is_told and bool(_plain(str(answer))) and rule in ("contains", "exact")
+    if not is_told or type(limit) is not int or limit < 1:
         raise AskError(f"{place}: {_EXPECTED}, and max_tokens above 0")
     return Question(str(prompt), str(answer), rule == "exact", limit)
 
