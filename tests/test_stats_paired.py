@@ -41,7 +41,8 @@ def test_the_interval_is_scipys(skewed):
     noise = rng.exponential(3, 28) if skewed else rng.normal(2, 3, 28)
     before = -4.0 * words + rng.normal(0, 20, 28)
     after = before - noise
-    found = stats.paired_bootstrap(before.tolist(), after.tolist(), words.tolist(), resamples=20_000)
+    rows = (before.tolist(), after.tolist(), words.tolist())
+    found = stats.paired_bootstrap(*rows, resamples=20_000)
     low, high = scipy_change(before, after, words, "BCa")
     width = high - low
     assert found.share == pytest.approx(math.exp(noise.sum() / words.sum()) - 1)

@@ -56,7 +56,7 @@ def bench_ask(args: argparse.Namespace) -> BenchAsk:
         target=args.target,
         engine=args.engine,
         engine_args=args.engine_args,
-        engine_env=_environment(args.env or []),
+        engine_env=environment(args.env or []),
         model=args.model,
         api_key=args.api_key or os.environ.get("OPENAI_API_KEY", ""),
         out=args.out,
@@ -77,7 +77,7 @@ def _num_requests(args: argparse.Namespace, workload: Workload) -> int:
     return num_requests_for(workload, args.duration)
 
 
-def _environment(pairs: list[str]) -> dict[str, str]:
+def environment(pairs: list[str]) -> dict[str, str]:
     found = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")

@@ -21,6 +21,7 @@ from .options import (
     MONEY,
     OFFLINE,
     ONE,
+    QUALITY,
     SELFTEST,
     TUNE,
     WORKLOAD,
@@ -167,6 +168,17 @@ def _selftest(args: argparse.Namespace) -> int:
     return EXIT_MET if found.is_trusted else EXIT_NOT_MET
 
 
+def _quality(args: argparse.Namespace) -> int:
+    from .quality import exit_code, quality, quality_ask, show_quality
+
+    found = quality(quality_ask(args), note)
+    if args.json:
+        show_json(found.to_json())
+    else:
+        say(show_quality(found))
+    return exit_code(found)
+
+
 def _verify(args: argparse.Namespace) -> int:
     from pathlib import Path
 
@@ -263,6 +275,14 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "selftest", "is this host's load client truthful at a planned load?", _selftest,
         (*SELFTEST, JSON), (), "neoserve selftest --streams 100 --itl 10ms",
+    ),
+    Command(
+        "quality", "perplexity of a served model, and whether it keeps to a budget", _quality,
+        (*QUALITY, JSON),
+        (("target", {"metavar": "URL|MODEL",
+                     "help": "a server that runs, or a GGUF file, folder or name to start"}),),
+        "neoserve quality model-q4.gguf --against model-f16.gguf --budget 4%",
+        rest="engine_args",
     ),
     Command(
         "verify", "check a run's ledger chain, its artifacts and the arithmetic of each trial",

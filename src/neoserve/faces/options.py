@@ -341,6 +341,23 @@ TUNE = (
     Option(("--dry-run",), "print the plan and its expected time; start nothing", switch=True),
     Option(("--print-space",), "print the space as a TOML file to start from", switch=True),
     Option(("--resume",), "go on with the campaign of this run folder", metavar="RUN", default=""),
+
+_OF_SERVER = ("--engine", "--env", "--ready-timeout", "--model", "--api-key")
+
+QUALITY = (
+    Option(("--against",), "the baseline: a URL, a model that is started too, or a kept score.json",
+           metavar="BASE", default=""),
+    Option(("--text",), "your own: paragraphs between blank lines, or JSON lines with text (28 "
+           "paragraphs of Moby-Dick)", metavar="FILE", default=""),
+    Option(("--words",), "of each document, from its start (40 of the shipped ones; all of yours)",
+           whole, "N"),
+    Option(("--task",), "questions, too: JSON lines with question and answer", metavar="FILE",
+           default=""),
+    Option(("--budget",), "how much worse word perplexity may be (4%)", parse_share, "SHARE", 0.04),
+    Option(("--window",), "longest context that a token is scored in (512)", whole, "N", 512),
+    Option(("--method",), "own, or lm_eval as a program: on wikitext, or on --text (own)",
+           default="own", choices=("own", "lm_eval")),
+    *(option for option in _SERVER if option.flags[0] in _OF_SERVER),
 )  # fmt: skip
 
 SELFTEST = (

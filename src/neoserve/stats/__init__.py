@@ -1,4 +1,4 @@
-"""Order statistics, exact intervals, sequential tests, dependent series, pairs. Pure; needs no library."""
+"""Order statistics, exact intervals, sequential tests, series, pairs. Pure; needs no library."""
 
 from .binomial import (
     beta_cdf,

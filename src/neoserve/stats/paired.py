@@ -9,7 +9,7 @@ from typing import NamedTuple
 from .binomial import binomial_cdf
 from .order import quantile
 
-_RESAMPLES = 5000
+_RESAMPLES = 3000
 
 
 class Change(NamedTuple):
