@@ -94,5 +94,11 @@ def price_date(source: str) -> str:
     return found[-1] if found else ""
 
 
-def _end(sentence: str) -> str:
+def one_line(text: str) -> str:
+    """A line break must not end a comment or a table row; YAML has no control characters."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
+def _end(reason: str) -> str:
+    sentence = one_line(reason)
     return f"{sentence.rstrip('. ') or 'no reason was recorded'}."

@@ -118,7 +118,8 @@ recipe = QuantizationModifier(
 )
 
 if __name__ == "__main__":
-    model, target = (sys.argv[1:3] + [MODEL, TARGET][len(sys.argv) - 1 :])[:2]
+    model = sys.argv[1] if len(sys.argv) > 1 else MODEL
+    target = sys.argv[2] if len(sys.argv) > 2 else TARGET
     oneshot(model=model, recipe=recipe, output_dir=target)
 '''
 
@@ -144,8 +145,9 @@ def model_card(recommendation: Recommendation, head: str) -> str:
         "",
         f"# {name}",
         "",
-        f"{found.title} of `{base}`, made with llm-compressor by `quantize.py`: linear layers "
-        "but `lm_head`, weights rounded without calibration data, activations int8 by token.",
+        f"{found.title} of `{base}`: linear layers but `lm_head`, activations int8 by token. "
+        "`quantize.py` makes such a checkpoint with llm-compressor; whether it made the one that "
+        "was measured is not recorded.",
         "",
         "## What was measured",
         "",

@@ -8,7 +8,7 @@ from ..schema.campaign import Recommendation
 from ..schema.recipe import CostCard, Monthly, Savings
 from ..schema.trial import Trial
 from ..units import show_count, show_usd, significant
-from .claims import gain, load, price_date, quality
+from .claims import gain, load, one_line, price_date, quality
 from .served import served
 
 HOURS_PER_MONTH = 730.0  # 8,760 / 12
@@ -140,14 +140,15 @@ def cost_page(card: CostCard, r: Recommendation) -> str:
     ]  # fmt: skip
     lines = [f"# Cost of {_cell(card.model)}", "", f"{card.engine}, {card.settings}.", ""]
     lines += ["| | |", "|---|---|", *(f"| {name} | {_cell(value)} |" for name, value in rows), ""]
-    lines += [gain(r.gain), "", quality(card.quality), "", *(f"- {note}" for note in card.notes), ""]
+    lines += [gain(r.gain), "", quality(card.quality), ""]
+    lines += [*(f"- {note}" for note in card.notes), ""]
     lines += [f"Evidence: ledger head `{card.ledger_head}`; raw rows "
               f"{', '.join(f'`{d}`' for d in card.trials) or 'none'}."]  # fmt: skip
     return "\n".join(lines) + "\n"
 
 
 def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
+    return one_line(text).replace("|", "\\|")
 
 
 def _number(value: float | None, form: str) -> str:

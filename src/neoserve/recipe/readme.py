@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..schema.campaign import Recommendation
-from .claims import claims, price_date
+from .claims import claims, one_line, price_date
 from .served import Served
 from .vllm_config import vllm_config
 
@@ -27,7 +27,7 @@ def readme(
         *([f"- Repeats of one configuration differ by {r.noise_share:.1%} on this host."]
           if r.noise_share is not None else []),
         f"- {r.num_jobs} loads were run; the search ended by: {r.ended_by}.",
-        *(f"- {note}" for note in r.notes),
+        *(f"- {one_line(note)}" for note in r.notes),
         "",
         "## Limits",
         "",

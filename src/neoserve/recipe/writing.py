@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from .claims import one_line
 from .served import Served
 
 
@@ -13,12 +14,7 @@ def heading(served: Served, *more: str) -> str:
     lines = ["Written by NeoServe.", *served.says, *more]
     if served.head:
         lines.append(f"Evidence: ledger head {served.head}")
-    return "".join(f"# {_one_line(line)}\n" for line in lines)
-
-
-def _one_line(text: str) -> str:
-    """A line break inside a sentence must not end its comment; YAML has no control characters."""
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return "".join(f"# {one_line(line)}\n" for line in lines)
 
 
 def yaml_of(*documents: Mapping[str, Any]) -> str:
