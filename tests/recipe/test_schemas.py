@@ -51,7 +51,7 @@ def test_compose_files():
     assert not checker.is_valid(wrong)  # it knows what it does not know
 
 
-@pytest.mark.parametrize("version", ["1.29.0", "1.37.0"])
+@pytest.mark.parametrize("version", ["1.29.0", "1.31.0"])
 def test_kubernetes_documents(version):
     for r in variants():
         documents = load_all(kubernetes(served_by(r, HEAD)))
