@@ -7,10 +7,8 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 import urllib.request
-from pathlib import Path
 
 import pytest
 
@@ -21,8 +19,6 @@ from neoserve.recipe.bundle import bundle
 from neoserve.recipe.served import served
 from neoserve.recipe.shell import env_script
 from neoserve.recipe.vllm_config import vllm_config
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 from recipe.sample import HEAD, graviton
 
 pytestmark = pytest.mark.vllm
@@ -74,7 +70,7 @@ def test_vllm_parses_the_file_as_it_parses_the_words(model, tmp_path):
     path = tmp_path / "config.yml"
     path.write_text(found.text)
     words = [["serve", model, *NASTY], ["serve", "--config", str(path), *found.rest]]
-    assert python(PARSE, json.dumps(words)) == f"{{}} 64 {model}"
+    assert python(PARSE, json.dumps(words)) == f"{{}} 64 '{model}'"
 
 
 def test_compressed_tensors_takes_the_scheme():

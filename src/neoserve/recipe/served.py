@@ -110,7 +110,7 @@ def served(
         arch=_arch(trial.host.isa) if trial else "",
         cpus=_cpus(facts),
         memory_bytes=trial.host.memory_bytes if trial else None,
-        version=(re.findall(r"\d+\.[\w.]+", config.version) or [""])[-1],
+        version=(re.findall(r"\d+\.[\w.+]+", config.version) or [""])[-1],
         build=_build(config, facts),
         says=tuple(says),
         head=head,
