@@ -341,6 +341,7 @@ TUNE = (
     Option(("--dry-run",), "print the plan and its expected time; start nothing", switch=True),
     Option(("--print-space",), "print the space as a TOML file to start from", switch=True),
     Option(("--resume",), "go on with the campaign of this run folder", metavar="RUN", default=""),
+)  # fmt: skip
 
 _OF_SERVER = ("--engine", "--env", "--ready-timeout", "--model", "--api-key")
 

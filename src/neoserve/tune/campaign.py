@@ -151,7 +151,7 @@ def _checked(
     except EngineFailed as error:
         return _failed(run, job, executor, str(error))
     except Error as error:
-        quality = unmeasurable(str(error), campaign.quality_budget_share)
+        quality = unmeasurable(str(error), budget_share=campaign.quality_budget_share)
     seen = Seen(spent_s=executor.spent_s(), quality=quality)
     told = Told(job, seen)
     run.record("quality", {"told": told.to_data()})
