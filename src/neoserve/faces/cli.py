@@ -236,7 +236,7 @@ def _recipe(args: argparse.Namespace) -> int:
 def _demo(args: argparse.Namespace) -> int:
     from .demo import run
 
-    return run(args.seconds, args.rate, args.out, note, as_json=args.json)
+    return run(args.minutes, args.out, note, as_json=args.json)
 
 
 COMMANDS: tuple[Command, ...] = (
@@ -338,10 +338,9 @@ COMMANDS: tuple[Command, ...] = (
         "neoserve recipe runs/tune --to all --out recipe",
     ),
     Command(
-        "demo", "the whole way on the embedded engine: predict, measure, record", _demo, (JSON,),
-        (("--seconds", {"type": float, "default": 180.0,
-                        "help": "longest load; it ends when the SLO is decided (180)"}),
-         ("--rate", {"type": float, "default": 1.25, "help": "requests per second (1.25)"}),
+        "demo", "the whole way on the embedded engine: plan, tune, guard, prove, hand over", _demo,
+        (JSON,),
+        (("--minutes", {"type": float, "default": 3.5, "help": "of engine time to search (3.5)"}),
          ("--out", {"default": "runs/demo", "metavar": "DIR", "help": "run folder (runs/demo)"})),
         "neoserve demo",
     ),

@@ -332,6 +332,7 @@ TUNE = (
     Option(("--tolerance",), "of a limit (3%)", parse_share, "SHARE", 0.03),
     Option(("--quality-text",), "your own text for perplexity: plain, or JSON lines with text",
            metavar="FILE", default=""),
+    Option(("--quality-words",), "of each of its documents, from its start", whole, "N"),
     Option(("--quality-task",), "questions with answers, JSON lines, asked beside it",
            metavar="FILE", default=""),
     *(option for option in _SERVER if option.name in ("route", "timeout", "workers")),

@@ -17,7 +17,7 @@ from ..measure.engine import llamacpp, vllm
 from ..measure.engine.driver import flag_value
 from ..measure.figures import recompute
 from ..measure.host import host_print
-from ..measure.quality.documents import read_documents, shipped
+from ..measure.quality.documents import Documents, read_documents, shipped
 from ..measure.quality.task import read_questions
 from ..schema.campaign import Campaign, Recommendation, SearchPlan, Told
 from ..schema.space import Candidate, Space
@@ -67,6 +67,7 @@ class TuneAsk(msgspec.Struct, frozen=True, kw_only=True):
     num_finalists: int = 3
     tolerance: float = 0.03
     quality_text: str = ""
+    quality_words: int | None = None  # of each document, from its start
     quality_task: str = ""
     route: str = "completions"
     workers: int = 1
@@ -92,6 +93,9 @@ class Tuned(NamedTuple):
 
 def prepare(ask: TuneAsk, note: Say) -> Prepared:
     """Space, candidates and plan. Starts nothing. Raises AskError."""
+    for name in filter(None, (ask.quality_text, ask.quality_task, ask.workload.dataset)):
+        if not Path(name).is_file():
+            raise AskError(f"{name} is no file; expected one to read")
     if not any(t.statistic.startswith("p") for t in ask.slo.targets):
         raise AskError(
             "tune needs an SLO with a percentile to prove, such as --slo 'ttft:p95<3s; "
@@ -113,6 +117,7 @@ def prepare(ask: TuneAsk, note: Say) -> Prepared:
         context_tokens=space.context_tokens,
         quality_budget_share=budget,
         quality_text=ask.quality_text,
+        quality_words=ask.quality_words,
         quality_task=ask.quality_task,
         route=ask.route,  # type: ignore[arg-type]
         workers=ask.workers,
@@ -224,11 +229,9 @@ def search(
     run: Run, campaign: Campaign, plan: SearchPlan, told: list[Told], note: Say
 ) -> Tuned:
     """Do what is left, then conclude; Ctrl-C keeps all and concludes from what there is."""
-    text = Path(campaign.quality_text) if campaign.quality_text else None
     view = View(campaign, plan, note)
     executor = LocalExecutor(
-        run, campaign,
-        read_documents(text) if text else shipped(),
+        run, campaign, _documents(campaign),
         read_questions(Path(campaign.quality_task)) if campaign.quality_task else (),
         note=view.say, on_look=view.look,
     )  # fmt: skip
@@ -245,6 +248,11 @@ def search(
     if ended_by and not told:
         raise KeyboardInterrupt
     return hand_over(run, campaign, plan, told, ended_by)
+
+
+def _documents(campaign: Campaign) -> Documents:
+    found = read_documents(Path(campaign.quality_text)) if campaign.quality_text else shipped()
+    return found.cut(campaign.quality_words) if campaign.quality_words else found
 
 
 def hand_over(

@@ -92,6 +92,7 @@ def tune_ask(args: argparse.Namespace) -> TuneAsk:
         num_finalists=args.finalists,
         tolerance=args.tolerance,
         quality_text=args.quality_text,
+        quality_words=args.quality_words,
         quality_task=args.quality_task,
         route=args.route,
         workers=args.workers,

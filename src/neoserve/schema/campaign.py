@@ -89,6 +89,7 @@ class Campaign(Document, frozen=True, kw_only=True):
     context_tokens: int  # of one request, at most
     quality_budget_share: float = 0.04
     quality_text: str = ""  # the user's own file; "": the text that comes along
+    quality_words: int | None = None  # of each document, from its start; null: as they are
     quality_task: str = ""
     route: Literal["completions", "chat"] = "completions"
     workers: int = 1
