@@ -21,6 +21,7 @@ from neoserve.schema.trial import RequestRow
 
 START_RPS, TOLERANCE = 1.5, 0.03
 FULL = 400  # requests of a full-length trial
+CERTIFY = 1500  # of a certificate: TPOTs of a batch depend, ten are worth one
 _GROWTH = 1.4
 _CERTIFY_STEPS = (4, 7, 12)  # tolerances below what was found, as the search takes them
 _CERTIFY_SEED = 10_000
@@ -38,7 +39,6 @@ class Point(NamedTuple):
     """One point of the grid, evaluated: 0 where no rate was met or it cannot be picked."""
 
     found_rps: float
-    certified_rps: float
     spent_s: float
 
 
@@ -95,12 +95,12 @@ def _values(rows: list[RequestRow], metric: str) -> list[float]:
     return [value for value in values if value is not None]
 
 
-def evaluate_grid(world: World, judge: Judge, num: int, *, certifies: bool = False) -> list[Point]:
+def evaluate_grid(world: World, judge: Judge, num: int) -> list[Point]:
     """Every point in the grid's order, on one engine after another."""
     points: list[Point] = []
     now_s, near_rps = 0.0, START_RPS
     for candidate in grid():
-        point = _evaluate(world, candidate, judge, num, now_s, near_rps, certifies)
+        point = _evaluate(world, candidate, judge, num, now_s, near_rps)
         now_s += point.spent_s
         near_rps = point.found_rps or near_rps
         points.append(point)
@@ -108,18 +108,17 @@ def evaluate_grid(world: World, judge: Judge, num: int, *, certifies: bool = Fal
 
 
 def _evaluate(
-    world: World, candidate: Candidate, judge: Judge, num: int, now_s: float, near_rps: float,
-    certifies: bool,
+    world: World, candidate: Candidate, judge: Judge, num: int, now_s: float, near_rps: float
 ) -> Point:  # fmt: skip
     spent_s = world.start_s(candidate, 1)
     if world.crash(candidate):
-        return Point(0.0, 0.0, spent_s / 2)
+        return Point(0.0, spent_s / 2)
     if world.crash(candidate, 1):
         spent_s *= 1.5  # and once more
 
-    def look(rate_rps: float, seed: int = 0, level: float = 0.05) -> Look:
+    def look(rate_rps: float) -> Look:
         nonlocal spent_s
-        job = Job(0, "climb", rate_rps, num, seed=seed, level=level, visit=1)
+        job = Job(0, "climb", rate_rps, num, visit=1)
         found = judge(world, candidate, job, now_s + spent_s)
         spent_s += found.length_s
         return found
@@ -127,16 +126,23 @@ def _evaluate(
     if "precision" in candidate.knobs:
         spent_s += QUALITY_S
         if not world.keeps_quality(candidate):
-            return Point(0.0, 0.0, spent_s)
-    low = _bisect(look, near_rps)
-    certified = 0.0
-    if certifies and low:
-        for step, down in enumerate(_CERTIFY_STEPS):
-            rate = low / (1 + TOLERANCE) ** down
-            if look(rate, _CERTIFY_SEED + step, 0.05 / len(_CERTIFY_STEPS)).proven:
-                certified = rate
-                break
-    return Point(low, certified, spent_s)
+            return Point(0.0, spent_s)
+    return Point(_bisect(look, near_rps), spent_s)
+
+
+def certified_rps(world: World, candidate: Candidate, found_rps: float, now_s: float
+                  ) -> tuple[float | None, float]:  # fmt: skip
+    """What is proven on fresh requests and a fresh server, and what that took."""
+    spent_s = world.start_s(candidate, 2)
+    for step, down in enumerate(_CERTIFY_STEPS):
+        rate = found_rps / (1 + TOLERANCE) ** down
+        job = Job(0, "certify", rate, CERTIFY, _CERTIFY_SEED + step,
+                  0.05 / len(_CERTIFY_STEPS), 2)  # fmt: skip
+        found = by_verdict(world, candidate, job, now_s + spent_s)
+        spent_s += found.length_s
+        if found.proven:
+            return rate, spent_s
+    return None, spent_s
 
 
 def _bisect(look: Callable[[float], Look], near_rps: float) -> float:
