@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from .errors import AskError
 
@@ -109,3 +109,25 @@ def significant(value: float, digits: int = 3) -> str:
     exponent = int(f"{value:.{digits - 1}e}".split("e")[1])  # after rounding: 99.96 is 100
     decimals = max(0, digits - 1 - exponent)
     return f"{value:,.{decimals}f}"
+
+
+def parse_cpus(text: str) -> list[int]:
+    """"0-2,5" → [0, 1, 2, 5]; "" → []. Raises AskError."""
+    found: list[int] = []
+    for part in text.split(",") if text.strip() else []:
+        first, dash, last = part.strip().partition("-")
+        if not first.isdigit() or (dash and not last.isdigit()):
+            raise AskError(f"{text!r} is no list of CPUs; expected one such as 0-3,8")
+        found += range(int(first), int(last or first) + 1)
+    return found
+
+
+def show_cpus(cpus: Sequence[int]) -> str:
+    """[0, 1, 2, 5] → "0-2,5"; ascending input."""
+    parts: list[list[int]] = []
+    for cpu in cpus:
+        if parts and cpu == parts[-1][-1] + 1:
+            parts[-1].append(cpu)
+        else:
+            parts.append([cpu])
+    return ",".join(f"{p[0]}-{p[-1]}" if len(p) > 1 else str(p[0]) for p in parts)

@@ -33,7 +33,7 @@ def test_the_module_becomes_the_command():
     assert ours == container_command(vllm("vllm", "serve", "Qwen/Qwen3-0.6B"), "i", device="gpu")
     words = shlex.split(ours)
     assert words[words.index("--gpus") + 1] == "all"
-    assert "huggingface:/root/.cache/huggingface" in words
+    assert "cache:/root/.cache" in words
 
 
 def test_other_engines():

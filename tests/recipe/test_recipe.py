@@ -1,19 +1,10 @@
 import shlex
 
 import pytest
-import yaml
 
 from neoserve.errors import AskError
-from neoserve.recipe.compose import llamacpp_compose, vllm_compose
 from neoserve.recipe.vllm import serve_args, serve_command
-from neoserve.schema.engine import Deployment, EngineConfig
-
-LLAMACPP = EngineConfig(
-    engine="llama.cpp",
-    argv=("python", "-m", "server", "--model", "/data/m b/x.gguf", "--ctx-size", "2048",
-          "--parallel", "4", "--threads", "1"),
-    env={"LD_PRELOAD": "$ORIGIN/x.so"},
-)  # fmt: skip
+from neoserve.schema.engine import Deployment
 
 
 def test_defaults_need_no_flags():
@@ -71,56 +62,3 @@ def test_what_vllm_cannot_do_is_refused():
         serve_command("m", Deployment(weight_quant="awq-int4"))
     with pytest.raises(AskError, match=r"llama\.cpp"):
         serve_command("m", Deployment(engine="llama.cpp"))
-    with pytest.raises(AskError, match="--model"):
-        llamacpp_compose(EngineConfig(engine="vllm"))
-    with pytest.raises(AskError, match="--model"):
-        llamacpp_compose(EngineConfig(engine="llama.cpp"))
-
-
-def test_llamacpp_compose_runs_the_same_arguments():
-    text = llamacpp_compose(
-        LLAMACPP, numbers=["p95 TTFT 0.4 s\nmeasured"], ledger_head="ab" * 32, port=9001
-    )
-    service = yaml.safe_load(text)["services"]["llamacpp"]
-    assert service["image"] == "ghcr.io/ggml-org/llama.cpp:server"
-    assert service["command"] == [
-        "--model", "/models/x.gguf", "--ctx-size", "2048", "--parallel", "4", "--threads", "1",
-        "--host", "0.0.0.0", "--port", "8080",
-    ]  # fmt: skip
-    assert service["volumes"] == [
-        {"type": "bind", "source": "/data/m b", "target": "/models", "read_only": True}
-    ]
-    assert service["ports"] == ["9001:8080"]
-    assert service["environment"] == {"LD_PRELOAD": "$$ORIGIN/x.so"}
-    assert set(service["healthcheck"]) == {"test", "interval", "timeout", "retries", "start_period"}
-    assert text.splitlines()[:3] == [
-        "# Written by NeoServe.",
-        "# p95 TTFT 0.4 s measured",
-        f"# Evidence: ledger head {'ab' * 32}",
-    ]
-
-
-def test_vllm_compose_on_gpus():
-    deployment = Deployment(tensor_parallel=4, engine_version="0.33.0")
-    document = yaml.safe_load(vllm_compose("org/model", deployment, device="gpu"))
-    service = document["services"]["vllm"]
-    assert service["image"] == "vllm/vllm-openai:v0.33.0"
-    assert service["entrypoint"] == ["vllm", "serve"]
-    assert service["command"] == ["org/model", "--tensor-parallel-size", "4"]
-    assert service["deploy"]["resources"]["reservations"]["devices"][0] == {
-        "driver": "nvidia", "count": 4, "capabilities": ["gpu"],
-    }  # fmt: skip
-    assert document["volumes"] == {"huggingface": {}}
-    assert service["environment"] == {"HF_TOKEN": "${HF_TOKEN:-}"}
-    compile(service["healthcheck"]["test"][-1], "probe", "exec")
-
-
-def test_vllm_compose_on_cpus():
-    text = vllm_compose(
-        "org/model", Deployment(), device="cpu", arch="arm64", cpu_kv_bytes=8 * 2**30
-    )
-    service = yaml.safe_load(text)["services"]["vllm"]
-    assert service["image"] == "vllm/vllm-openai-cpu:latest-arm64"
-    assert service["environment"]["VLLM_CPU_KVCACHE_SPACE"] == "8"
-    assert service["cap_add"] == ["SYS_NICE"]
-    assert "deploy" not in service

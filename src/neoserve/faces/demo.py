@@ -23,7 +23,8 @@ from ..measure.host import host_print, usable_cores
 from ..measure.machine import local_machine
 from ..measure.trial import TrialAsk
 from ..predict.predictor import Ask, predict
-from ..recipe.compose import llamacpp_compose
+from ..recipe.compose import compose
+from ..recipe.served import served
 from ..schema.engine import Deployment, EngineConfig
 from ..schema.prediction import Prediction
 from ..schema.trial import HostPrint, Summary, Trial
@@ -126,7 +127,7 @@ def measured(
 def hand_over(record: Run, config: EngineConfig, prediction: Prediction, trial: Trial) -> str:
     """The compose file that runs this configuration; returns the ledger's head."""
     numbers = [f"measured: {measured_line(trial)}", f"predicted: {predicted_line(prediction)}"]
-    text = llamacpp_compose(config, numbers=numbers, ledger_head=record.head())
+    text = compose(served(config, trial, says=numbers, head=record.head()))
     (record.path / "compose.yaml").write_text(text, encoding="utf-8")
     record.record("recipe", {"compose.yaml": record.put_blob(text.encode())})
     return verify_run(record.path, recompute=recompute).head

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from ..errors import AskError
+from ..units import parse_cpus as parse_cpus
+from ..units import show_cpus as show_cpus
 
 _ROOT = Path("/")
 _STARTED_WITH = tuple(sorted(os.sched_getaffinity(0)))
@@ -89,25 +90,3 @@ def _siblings(cpu: int, root: Path) -> str:
         except OSError:
             continue
     return str(cpu)
-
-
-def parse_cpus(text: str) -> list[int]:
-    """"0-2,5" → [0, 1, 2, 5]; "" → []. Raises AskError."""
-    found: list[int] = []
-    for part in text.split(",") if text.strip() else []:
-        first, dash, last = part.strip().partition("-")
-        if not first.isdigit() or (dash and not last.isdigit()):
-            raise AskError(f"{text!r} is no list of CPUs; expected one such as 0-3,8")
-        found += range(int(first), int(last or first) + 1)
-    return found
-
-
-def show_cpus(cpus: Sequence[int]) -> str:
-    """[0, 1, 2, 5] → "0-2,5"; ascending input."""
-    parts: list[list[int]] = []
-    for cpu in cpus:
-        if parts and cpu == parts[-1][-1] + 1:
-            parts[-1].append(cpu)
-        else:
-            parts.append([cpu])
-    return ",".join(f"{p[0]}-{p[-1]}" if len(p) > 1 else str(p[0]) for p in parts)

@@ -1,88 +1,46 @@
-"""A compose.yaml that serves the chosen configuration."""
+"""A compose.yaml that serves the measured configuration."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import PurePosixPath
-from typing import Any, Literal
+from collections.abc import Iterable
+from typing import Any
 
-from ..errors import AskError
-from ..schema.engine import Deployment, EngineConfig
-from .vllm import serve_args, serve_environment
-
-LLAMACPP_IMAGE = "ghcr.io/ggml-org/llama.cpp:server"
-VLLM_GPU_IMAGE = "vllm/vllm-openai"
-VLLM_CPU_IMAGE = "vllm/vllm-openai-cpu"
-
-_PROBE = "import urllib.request as u; u.urlopen('http://127.0.0.1:8000/health', timeout=5)"
+from .images import CACHE, container, platform
+from .served import Served
+from .writing import filled, heading, yaml_of
 
 
-def llamacpp_compose(
-    config: EngineConfig,
-    *,
-    numbers: Sequence[str] = (),
-    ledger_head: str = "",
-    port: int = 8080,
-    image: str = LLAMACPP_IMAGE,
-) -> str:
-    """The measured llama.cpp process as a container, with the same arguments.
+def compose(served: Served, *, port: int | None = None) -> str:
+    """The same arguments and environment in a container; `port` is this host's.
 
-    `numbers` are sentences that go on top as comments. Raises AskError for another engine.
+    A local model is mounted where it lies, so its path stays what it was. Where the official image
+    lacks a library, it is built from the Dockerfile beside this file. Raises AskError where the
+    environment names other files of the measured host.
     """
-    model, arguments = _llamacpp_words(config)
-    service = {
-        "image": image,
-        "command": _escaped(["--model", f"/models/{model.name}", *arguments,
-                             "--host", "0.0.0.0", "--port", "8080"]),  # inside the container
-        "environment": dict(zip(config.env, _escaped(config.env.values()), strict=True)),
-        "volumes": [{
-            "type": "bind", "source": str(model.parent), "target": "/models", "read_only": True,
-        }],
-        "ports": [f"{port}:8080"],
-        "healthcheck": _healthcheck(["CMD", "curl", "-fsS", "http://127.0.0.1:8080/health"], 60),
-        "restart": "unless-stopped",
-    }  # fmt: skip
-    return _compose("llamacpp", service, numbers, ledger_head)
-
-
-def vllm_compose(
-    model_id: str,
-    deployment: Deployment,
-    *,
-    device: Literal["gpu", "cpu"],
-    arch: str = "",
-    numbers: Sequence[str] = (),
-    ledger_head: str = "",
-    port: int = 8000,
-    cpu_kv_bytes: int | None = None,
-) -> str:
-    """vLLM with this deployment's flags; the CPU image's tags end in `arch`, arm64 or x86_64."""
-    on_cpu = device == "cpu"
-    tag = f"v{deployment.engine_version}" if deployment.engine_version else "latest"
-    if on_cpu and arch:
-        tag += f"-{arch}"
+    inside = container(served)
+    on_cpu = served.device == "cpu"
     service: dict[str, Any] = {
-        "image": f"{VLLM_CPU_IMAGE if on_cpu else VLLM_GPU_IMAGE}:{tag}",
-        "entrypoint": ["vllm", "serve"],  # images before 0.11 had another
-        "command": _escaped(serve_args(model_id, deployment)),
-        "environment": serve_environment(cpu_kv_bytes if on_cpu else None)
-        | {"HF_TOKEN": "${HF_TOKEN:-}"},
-        "volumes": ["huggingface:/root/.cache/huggingface"],
-        "ports": [f"{port}:8000"],
-        # Weights and compilation may take minutes before /health answers.
-        "healthcheck": _healthcheck(["CMD", "python3", "-c", _PROBE], 900),
+        "image": f"{served.name}:local" if inside.packages else inside.image,
+        "build": "." if inside.packages else "",
+        "platform": platform(served),
+        "entrypoint": list(inside.entrypoint),
+        "command": _escaped(inside.command),
+        "environment": dict(zip(inside.env, _escaped(inside.env.values()), strict=True)),
+        "volumes": _volumes(served),
+        # This host alone: the engine asks nobody for a password.
+        "ports": [f"127.0.0.1:{port or inside.port}:{inside.port}"],
+        "cpuset": served.cpus if on_cpu else "",
+        "healthcheck": _healthcheck(served, inside.port),
         "restart": "unless-stopped",
     }
-    service |= _cpu_rights() if on_cpu else _gpus(deployment)
-    return _compose("vllm", service, numbers, ledger_head, volumes={"huggingface": {}})
-
-
-def _llamacpp_words(config: EngineConfig) -> tuple[PurePosixPath, list[str]]:
-    """The model file, and llama-server's arguments after it."""
-    if config.engine != "llama.cpp" or "--model" not in config.argv:
-        raise AskError(f"engine {config.engine!r} has no llama.cpp command with --model")
-    start = config.argv.index("--model")
-    return PurePosixPath(config.argv[start + 1]), list(config.argv[start + 2 :])
+    if not served.is_local:
+        service["environment"]["HF_TOKEN"] = "${HF_TOKEN:-}"
+    service |= _rights(served) if on_cpu else _gpus(served.num_gpus)
+    name = served.config.engine.replace(".", "")
+    document: dict[str, Any] = {"services": {name: filled(service)}}
+    if "cache:" in "".join(v for v in service["volumes"] if isinstance(v, str)):
+        document["volumes"] = {"cache": {}}
+    return heading(served, *inside.remarks) + yaml_of(document)
 
 
 def _escaped(words: Iterable[str]) -> list[str]:
@@ -90,51 +48,39 @@ def _escaped(words: Iterable[str]) -> list[str]:
     return [word.replace("$", "$$") for word in words]
 
 
-def _healthcheck(test: list[str], start_period_s: int) -> dict[str, Any]:
-    return {
-        "test": test,
-        "interval": "10s",
-        "timeout": "6s",
-        "retries": 3,
-        "start_period": f"{start_period_s}s",
-    }
+def _volumes(served: Served) -> list[Any]:
+    volumes: list[Any] = []
+    if served.config.engine != "llama.cpp":
+        volumes.append(f"cache:{CACHE}")
+    if served.is_local:
+        folder = served.folder.replace("$", "$$")
+        bind = {"type": "bind", "source": folder, "target": folder, "read_only": True}
+        volumes.append(bind)
+    return volumes
 
 
-def _cpu_rights() -> dict[str, Any]:
+def _healthcheck(served: Served, port: int) -> dict[str, Any]:
+    url = f"http://127.0.0.1:{port}/health"
+    if served.config.engine == "llama.cpp":
+        test = ["CMD", "curl", "-fsS", url]
+    else:
+        probe = f"import urllib.request as u; u.urlopen('{url}', timeout=5)"
+        test = ["CMD", "python3", "-c", probe]
+    # Weights and compilation may take minutes before /health answers.
+    return {"test": test, "interval": "10s", "timeout": "6s", "retries": 3,
+            "start_period": f"{served.start_s}s"}  # fmt: skip
+
+
+def _rights(served: Served) -> dict[str, Any]:
+    if served.config.engine == "llama.cpp":
+        return {}
     # Binding memory to NUMA nodes: set_mempolicy and mbind.
     return {"cap_add": ["SYS_NICE"], "security_opt": ["seccomp=unconfined"], "shm_size": "4g"}
 
 
-def _gpus(deployment: Deployment) -> dict[str, Any]:
-    device = {
-        "driver": "nvidia",
-        "count": deployment.devices_per_replica,
-        "capabilities": ["gpu"],
-    }
+def _gpus(count: int) -> dict[str, Any]:
+    device = {"driver": "nvidia", "count": count, "capabilities": ["gpu"]}
     return {
         "ipc": "host",  # tensor parallel ranks share memory
         "deploy": {"resources": {"reservations": {"devices": [device]}}},
     }
-
-
-def _compose(
-    name: str,
-    service: Mapping[str, Any],
-    numbers: Sequence[str],
-    ledger_head: str,
-    volumes: Mapping[str, Any] | None = None,
-) -> str:
-    import yaml
-
-    document: dict[str, Any] = {"services": {name: {k: v for k, v in service.items() if v}}}
-    if volumes:
-        document["volumes"] = dict(volumes)
-    return _comments(numbers, ledger_head) + yaml.safe_dump(document, sort_keys=False, width=100)
-
-
-def _comments(numbers: Sequence[str], ledger_head: str) -> str:
-    lines = ["Written by NeoServe.", *numbers]
-    if ledger_head:
-        lines.append(f"Evidence: ledger head {ledger_head}")
-    # A line break inside a sentence must not end its comment.
-    return "".join(f"# {' '.join(line.split())}\n" for line in lines)
