@@ -25,6 +25,7 @@ from .options import (
     WORKLOAD,
     Option,
     add_options,
+    real,
 )
 
 HARDWARE_HELP = (
@@ -197,6 +198,22 @@ def _export(args: argparse.Namespace) -> int:
     return EXIT_MET
 
 
+def _recipe(args: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from .recipe import check_out, show_written, write_recipe
+
+    written, made = write_recipe(Path(args.run), args.to, args.out, args.output_tokens_per_month)
+    check_out(args.to, args.out, args.json, len(made.files))
+    if args.json:
+        show_json(written.to_json())
+    elif args.out:
+        say(show_written(written, args.out))
+    else:
+        say("".join(made.files.values()).rstrip("\n"))
+    return EXIT_MET
+
+
 def _demo(args: argparse.Namespace) -> int:
     from .demo import run
 
@@ -271,6 +288,18 @@ COMMANDS: tuple[Command, ...] = (
                    "help": "vllm bench serve's JSON, or llm-d's benchmark report 0.2.1 (YAML)"}),
          ("--trial", {"type": int, "default": -1, "help": "its number from 1 (the last)"})),
         "neoserve export runs/bench --to vllm",
+    ),
+    Command(
+        "recipe", "files that serve what a campaign picked, exactly as it was measured", _recipe,
+        (JSON,),
+        (("run", {"help": "a run folder that holds a recommendation"}),
+         ("--to", {"choices": ("compose", "systemd", "k8s", "kserve", "vllm", "dockerfile", "run",
+                               "cost", "checkpoint", "all"), "default": "all",
+                   "help": "what is to run it; one file alone goes to stdout (all)"}),
+         ("--out", {"default": "", "metavar": "DIR", "help": "write the files here"}),
+         ("--output-tokens-per-month", {"type": real, "metavar": "N",
+                                        "help": "a volume to price in the cost card, e.g. 5e9"})),
+        "neoserve recipe runs/tune --to all --out recipe",
     ),
     Command(
         "demo", "the whole way on the embedded engine: predict, measure, record", _demo, (JSON,),
