@@ -4,7 +4,6 @@ import importlib.resources
 import json
 import shutil
 import subprocess
-from pathlib import Path
 
 import jsonschema
 import kubernetes_validate
@@ -20,8 +19,6 @@ from neoserve.schema.engine import EngineConfig
 
 from .readers import load, load_all
 from .sample import EVERY, GPU, HEAD, LLAMACPP, W8A8, XEON, gpu, graviton, llamacpp, trial
-
-SCHEMAS = Path(__file__).parents[1] / "data" / "schemas"
 
 
 def compose_schema():
@@ -63,21 +60,49 @@ def test_kubernetes_documents(version):
         kubernetes_validate.validate(documents[1], version, strict=True)
 
 
+# Kept by hand: of LLMInferenceService, the fields that a recipe writes; alike in v1alpha1 and
+# v1alpha2 (KServe's CRD of August 2026). Its template is a Kubernetes PodSpec.
+KSERVE = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["model", "template"],
+    "properties": {
+        "model": {
+            "type": "object",
+            "additionalProperties": False,
+            "required": ["uri"],
+            "properties": {
+                "uri": {"type": "string", "pattern": "^(hf|pvc)://[^/]+/."},
+                "name": {"type": "string", "minLength": 1},
+            },
+        },
+        "replicas": {"type": "integer", "minimum": 0},
+        "router": {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {"gateway": {"const": {}}, "route": {"const": {}}},
+        },
+        "template": {"type": "object"},
+    },
+}
+
+
 @pytest.mark.parametrize("version", ["v1alpha1", "v1alpha2"])
 def test_kserve_documents(version):
-    schema = json.loads((SCHEMAS / "kserve_llminferenceservice.json").read_text())
-    checker = jsonschema.Draft7Validator(schema["versions"][version])
     for r in (graviton(), gpu(), graviton(trial=None)):
         document = load(kserve(served_by(r, HEAD), api_version=version))
-        checker.validate(document)
         assert document["apiVersion"] == f"serving.kserve.io/{version}"
+        assert document["kind"] == "LLMInferenceService"
+        jsonschema.validate(document["spec"], KSERVE)
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": document["metadata"],
+               "spec": document["spec"]["template"]}  # fmt: skip
+        kubernetes_validate.validate(pod, "1.31.0", strict=True)
+        assert [c["name"] for c in pod["spec"]["containers"]] == ["main"]  # whom it merges with
         assert document["spec"]["model"]["uri"] == (
             "hf://Qwen/Qwen3-32B"
             if r.config == GPU
             else "pvc://neoserve-qwen2-5-1-5b-w8a8/Qwen2.5-1.5B.w8a8"
         )
-    document["spec"]["template"]["containers"][0]["comand"] = []
-    assert not checker.is_valid(document)
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="no systemd-analyze here")

@@ -173,7 +173,7 @@ def _ranks(config: EngineConfig) -> int:
     product = 1
     for flags in _RANKS:
         text = value_of(config.argv, *flags) or "1"
-        product *= int(text) if text.isdigit() else 1
+        product *= int(text) if text.isdecimal() else 1
     return product
 
 
