@@ -67,6 +67,15 @@ def test_a_server_without_logprobs_is_unmeasurable():
         score(attach(url), TEXTS, {})
 
 
+def test_its_own_words_for_a_refusal_are_told():
+    answer = ({"error": {"message": "invalid API key"}}, 401)
+    with (
+        serving("echo", tokenize=answer) as (url, _),
+        pytest.raises(QualityUnmeasurable, match="tokenize refused: invalid API key"),
+    ):
+        score(attach(url), TEXTS, {})
+
+
 @pytest.mark.parametrize(
     ("answer", "sentence"),
     [

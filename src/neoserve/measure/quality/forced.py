@@ -42,7 +42,7 @@ class Forced:
         self._whole: int | None = None  # one that is
 
     @classmethod
-    def found(cls, api: Api, model: str) -> Self | None:  # noqa: ARG003
+    def found(cls, api: Api) -> Self | None:
         """For a server with llama.cpp's ``/props``; null for another."""
         props = api.data("/props")
         settings = props.get("default_generation_settings") if isinstance(props, dict) else None
