@@ -67,6 +67,12 @@ def test_tokens_that_are_parts_of_a_character(method):
     assert forced == pytest.approx(TORCH["characters"]["logprobs"], rel=0.08)
 
 
+def test_a_text_that_quotes_special_tokens(method):
+    tokens = method.tokens("Templates end a turn with <|im_end|> and go on")
+    assert not {0, 1, 2} & set(tokens)  # <|endoftext|>, <|im_start|>, <|im_end|>
+    assert len(method.logprobs(Piece(tuple(tokens), len(tokens) - 1))) == len(tokens) - 1
+
+
 def test_windows_of_one_context_token(method):
     """The last token of a document scored from one before it: a two-token prompt's."""
     tokens = method.tokens(TEXT)

@@ -50,7 +50,8 @@ class Forced:
 
     def tokens(self, text: str) -> list[int]:
         """By ``/tokenize``."""
-        asked = {"content": text, "add_special": True, "with_pieces": True}
+        # a text that quotes an end of text is not to end: no such token can be forced
+        asked = {"content": text, "add_special": True, "parse_special": False, "with_pieces": True}
         told = post(self._api, "/tokenize", asked)["tokens"]
         # a piece that is no UTF-8 is a list of bytes
         whole = {t["id"] for t in told if isinstance(t["piece"], str) and t["piece"]}
