@@ -28,7 +28,7 @@ def test_precisions_are_told_apart(tmp_path, capsys):
                for kind in KINDS}  # fmt: skip
     scores = {}
     for kind, path in models.items():
-        config = llamacpp.config(path, threads=2, parallel=4, context_tokens=512,
+        config = llamacpp.config(path, threads=1, parallel=2, context_tokens=512,
                                  extra=("--poll", "0"))  # fmt: skip
         with start(config, tmp_path / "engine.log") as engine:
             scores[kind] = score(engine, shipped(), {})

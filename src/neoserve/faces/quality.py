@@ -159,7 +159,7 @@ def _config(ask: QualityAsk, target: str) -> EngineConfig:
             raise AskError(f"{target} is no file; {name} takes a GGUF file")
         return llamacpp.config(
             Path(target),
-            threads=max(1, round(usable_cores(host_print()))),  # nobody measures time here
+            threads=max(1, round(usable_cores(host_print())) - 1),
             parallel=_SLOTS,
             context_tokens=256 * -(-(ask.window_tokens + _SPARE_TOKENS) // 256),
             extra=ask.engine_args,

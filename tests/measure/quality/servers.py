@@ -38,7 +38,11 @@ class Model(http.server.BaseHTTPRequestHandler):
         if self.path in self.faults:
             return self.say(*self.faults[self.path])
         if self.path == "/tokenize":
-            return self.say({"tokens": tokens_of(asked.get("prompt") or asked.get("content"))})
+            tokens = tokens_of(asked.get("prompt") or asked.get("content"))
+            if asked.get("with_pieces"):
+                # every eleventh is a part of a character
+                tokens = [{"id": t, "piece": [200 + t] if t % 11 == 0 else "x"} for t in tokens]
+            return self.say({"tokens": tokens})
         if self.path == "/v1/completions":
             return self.say({"choices": [self.completion(asked)]})
         return self.say({"completion_probabilities": list(self.forced(asked))})
@@ -54,9 +58,13 @@ class Model(http.server.BaseHTTPRequestHandler):
 
     def forced(self, asked):
         last = asked["prompt"][-1]
-        for word in asked["grammar"].removeprefix("root ::= ").split():
-            token = int(word.strip("<[]>"))
-            yield {"id": token, "logprob": logprob(last, token)}
+        words = asked["grammar"].removeprefix("root ::= ").split()
+        tokens = [int(word.strip("<[]>")) for word in words]
+        assert all(token % 11 for token in tokens), "a grammar of half characters"
+        assert len(tokens) == asked["n_predict"]
+        for token in tokens:
+            told = [{"id": t, "logprob": logprob(last, t)} for t in range(VOCABULARY)]
+            yield {**told[token], "top_logprobs": told[: asked["n_probs"]]}
             last = token
 
     def say(self, document, status=200):

@@ -24,7 +24,7 @@ TORCH = json.loads((Path(__file__).parents[2] / "data" / "smollm2_logprobs.json"
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory):
     config = llamacpp.config(
-        llamacpp.demo_model_path(), threads=2, parallel=2, context_tokens=256,
+        llamacpp.demo_model_path(), threads=1, parallel=2, context_tokens=256,
         extra=("--poll", "0"),
     )  # fmt: skip
     with start(config, tmp_path_factory.mktemp("run") / "engine.log") as running:
@@ -33,7 +33,7 @@ def engine(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def method(engine):
-    return Forced.found(Api(engine.url), engine.model)
+    return Forced.found(Api(engine.url))
 
 
 def test_a_forced_tokens_logprob_is_that_of_the_whole_distribution(engine, method):
@@ -60,8 +60,16 @@ def test_sums_are_torchs(engine):
 
 
 def test_tokens_that_are_parts_of_a_character(method):
-    tokens = method.tokens("naïve 漢字 🐳 “quoted” text")
-    assert len(tokens) > 10
+    tokens = method.tokens(TORCH["characters"]["text"])
+    assert len(method._parts & set(tokens)) >= 4
+    forced = method.logprobs(Piece(tuple(tokens), len(tokens) - 1))
+    assert len(forced) == len(tokens) - 1 > 10
+    assert forced == pytest.approx(TORCH["characters"]["logprobs"], rel=0.08)
+
+
+def test_a_text_that_quotes_special_tokens(method):
+    tokens = method.tokens("Templates end a turn with <|im_end|> and go on")
+    assert not {0, 1, 2} & set(tokens)  # <|endoftext|>, <|im_start|>, <|im_end|>
     assert len(method.logprobs(Piece(tuple(tokens), len(tokens) - 1))) == len(tokens) - 1
 
 

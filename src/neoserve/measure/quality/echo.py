@@ -22,14 +22,11 @@ class Echo:
         self._model = model
 
     @classmethod
-    def found(cls, api: Api, model: str) -> Self | None:
-        """For a server that echoes logprobs and has ``/tokenize``; null for another."""
+    def found(cls, api: Api, model: str) -> Self:
+        """For a server that echoes logprobs and has ``/tokenize``. Raises QualityUnmeasurable."""
         method = cls(api, model)
-        try:
-            tokens = method.tokens(_PROBE)
-            method.logprobs(Piece(tuple(tokens), len(tokens) - 1))
-        except QualityUnmeasurable:
-            return None
+        tokens = method.tokens(_PROBE)
+        method.logprobs(Piece(tuple(tokens), len(tokens) - 1))
         return method
 
     def tokens(self, text: str) -> list[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
@@ -101,14 +101,15 @@ def summed(
 
 def method_of(api: Api, model: str) -> Method:
     """By what the server answers. Raises QualityUnmeasurable where it tells no logprobs."""
-    methods: Iterable[Callable[[Api, str], Method | None]] = (Forced.found, Echo.found)
-    for find in methods:
-        if (method := find(api, model)) is not None:
-            return method
-    raise QualityUnmeasurable(
-        f"{api.url} tells no logprobs of a prompt: neither /v1/completions with echo, as vLLM has "
-        "it, nor llama.cpp's /completion with a grammar"
-    )
+    forced = Forced.found(api)
+    if forced is not None:
+        return forced
+    try:
+        return Echo.found(api, model)
+    except QualityUnmeasurable as error:
+        raise QualityUnmeasurable(
+            f"{api.url} is no llama.cpp, and tells no logprobs of a prompt as vLLM does: {error}"
+        ) from None
 
 
 def pieces(tokens: Sequence[int], window_tokens: int) -> list[Piece]:

@@ -38,7 +38,7 @@ def make_variant(source: Path, kind: Kind, out: Path) -> Path:
     except ImportError:
         raise AskError(f"making variants needs the gguf package: {_INSTALL}") from None
     try:
-        reader = gguf.GGUFReader(source)
+        reader = _reader(gguf, source)
     except ValueError as error:
         raise AskError(f"{source} is no GGUF file: {error}") from None
     part = out.with_name(f"{out.name}.part")
@@ -71,6 +71,22 @@ def _write(gguf: Any, reader: Any, kind: Kind, out: Path) -> None:
             weights = _noisy(weights, number)
         writer.write_tensor_data(gguf.quantize(weights, quant))
     writer.close()
+
+
+def _reader(gguf: Any, source: Path) -> Any:
+    import numpy as np
+
+    class Reader(gguf.GGUFReader):  # type: ignore[misc]
+        """Reads a vocabulary in half the time: slices of a memmap are slow, views of it are not."""
+
+        data: Any
+
+        def _get(self, *args: Any, **words: Any) -> Any:
+            if isinstance(self.data, np.memmap):
+                self.data = self.data.view(np.ndarray)
+            return super()._get(*args, **words)
+
+    return Reader(source)
 
 
 def _copy_metadata(gguf: Any, reader: Any, writer: Any) -> None:
