@@ -158,7 +158,7 @@ class Recommendation(Document, frozen=True, kw_only=True):
     trial: Trial | None  # that certifies it, or the best there is
     baseline_trial: Trial | None = None
     gain: Gain
-    noise_share: float | None  # by which repeats of one configuration differ
+    noise_share: float | None  # by which a limit over the baseline's differs between visits
     standings: tuple[Standing, ...]
     rejected: tuple[Rejected, ...] = ()
     compared: tuple[Compared, ...] = ()

@@ -18,7 +18,7 @@ class Findings(NamedTuple):
     pick: int
     standings: tuple[Standing, ...]
     gain: Gain
-    noise_share: float | None  # null: no configuration was measured twice
+    noise_share: float | None  # null: nothing was settled twice
     ended_by: EndedBy
 
 
@@ -27,7 +27,7 @@ def conclude(plan: SearchPlan, told: Sequence[Told]) -> Findings:
     history = History(plan, told)
     pick = chosen(history)
     standings = tuple(_standing(history, i, pick) for i in range(len(plan.candidates)))
-    repeated = any(len(history.visit_estimates(i)) > 1 for i in range(len(plan.candidates)))
+    repeated = any(history.spread(i) is not None for i in history.begun() if i)
     return Findings(
         pick=pick,
         standings=standings,

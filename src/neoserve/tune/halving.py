@@ -33,6 +33,8 @@ _MOST_CLIMBS = 12  # of one visit
 _LOWEST_SHARE = 1 / 64  # of the starting rate
 _CERTIFY_STEPS = (4, 7, 12)  # tolerances below what looked like the limit
 _REFUTE_STEPS = (2, 5, 9)  # tolerances above what looked like the limit
+_NOT_WITHOUT_MISSES = 2.0  # times the requests that a proof without a miss takes
+_MOST_TIMES = 8  # the requests that were asked for
 _SETTLE_SEED, _CERTIFY_SEED, _REFUTE_SEED = 100, 10_000, 20_000
 
 
@@ -65,10 +67,10 @@ def chosen(history: History) -> int:
 
 
 def noise(history: History) -> float:
-    """The least difference that is one: repeats of one configuration differ by as much."""
-    visits = map(history.visit_estimates, history.begun())
-    spreads = [max(found) / min(found) - 1 for found in visits if len(found) > 1]
-    return max(history.plan.tolerance, mean(spreads) if spreads else 0.0)
+    """The least difference that is one: that of two configurations differs by as much between
+    visits."""
+    found = [s for i in history.begun() if i and (s := history.spread(i)) is not None]
+    return max(history.plan.tolerance, mean(found) if found else 0.0)
 
 
 def _baseline(history: History) -> Iterator[Job]:
@@ -213,7 +215,7 @@ def _settle(history: History) -> Iterator[Job]:
 
 
 def _contenders(history: History, number: int) -> list[int]:
-    """Those that may be the best, the baseline beside them for the start of its certificate."""
+    """Those that may be the best, and the baseline, which they are compared with."""
     plan, leader = history.plan, history.leader()
     best = history.score(leader) if leader is not None else None
     if best is None:
@@ -227,9 +229,9 @@ def _contenders(history: History, number: int) -> list[int]:
     ]
     most = max(1, plan.num_finalists * 2 >> number)
     found = [-i for _, i in sorted(near, reverse=True)[:most]]
-    if number:
-        return found if len(found) > 1 else []
-    return [] if found == [0] else list(dict.fromkeys([*found, 0]))
+    if found == [0]:
+        return []
+    return list(dict.fromkeys([*found, 0]))
 
 
 def _settle_one(history: History, candidate: int, visit: int) -> Iterator[Job]:
@@ -265,19 +267,32 @@ def _certify_one(history: History, candidate: int, number: int) -> Iterator[Job]
     limit_rps = history.estimate_rps(candidate)
     if limit_rps is None or history.is_out(candidate):
         return
-    num = math.ceil(plan.num_certify / plan.num_seeds)
     level = plan.level / 2 / len(_CERTIFY_STEPS)  # each try may succeed by chance
+    num = math.ceil(plan.num_certify / plan.num_seeds)
     rates = _certify_rates(history, candidate, limit_rps)
     step = _step(history, candidate, rates)
     if step < len(rates) and not _is_done(history, candidate, rates[step], visit):
         seed = plan.seed + _CERTIFY_SEED + 100 * number + step
-        yield Job(candidate, "certify", rates[step], num, seed, level, visit)
+        is_first = not any(t.job.rate_rps == rates[step] for t in history.of(candidate, "certify"))
+        most = _enough(history, candidate, num, level) if is_first else num
+        yield Job(candidate, "certify", rates[step], most, seed, level, visit)
     tries = [t for t in history.of(candidate, "refute") if t.seen.verdict != "VOID"]
     is_open = len(tries) < len(_REFUTE_STEPS) and not any(fails(t.seen) for t in tries)
     if is_open and (number == 0 or history.used_share() < 1.0):
         above = limit_rps * (1 + plan.tolerance) ** _REFUTE_STEPS[len(tries)]
         seed = plan.seed + _REFUTE_SEED + len(tries)
         yield Job(candidate, "refute", above, num, seed, level, visit)
+
+
+def _enough(history: History, candidate: int, num: int, level: float) -> int:
+    """Requests that a proof may take, of which some may miss, if they depend on each other as they
+    did: it ends sooner if it can."""
+    held = [t.seen for t in history.of(candidate, "climb", "settle") if met(t.seen)]
+    if not held or not held[-1].share:
+        return num
+    independent = _NOT_WITHOUT_MISSES * math.log(level) / math.log1p(-held[-1].share)
+    dependence = max(seen.dependence for seen in held[-3:])
+    return max(num, min(_MOST_TIMES * num, math.ceil(independent * dependence)))
 
 
 def _certify_rates(history: History, candidate: int, limit_rps: float) -> list[float]:

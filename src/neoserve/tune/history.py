@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ..schema.campaign import Capacity, Purpose, SearchPlan, Seen, Told
 from ..schema.capacity import Probe
@@ -24,6 +24,7 @@ class History:
             self._by_candidate[t.job.candidate].append(t)
         self._estimates: dict[int, float | None] = {}
         self._outs: dict[int, bool] = {}
+        self._limits: dict[int, dict[int, tuple[int, float]]] = {}
 
     def begun(self) -> list[int]:
         """Candidates with a job that is over, in the order of their first."""
@@ -39,8 +40,10 @@ class History:
         ]
 
     def crash(self, candidate: int) -> str:
-        """Why its server did not start or ended, "" if it never did."""
-        return next((t.seen.crash for t in self.of(candidate) if t.seen.crash), "")
+        """Why its server does not run: it crashed and never ran, or crashed twice; else ""."""
+        told = self.of(candidate)
+        crashes = [t.seen.crash for t in told if t.seen.crash]
+        return crashes[-1] if crashes and (len(crashes) > 1 or len(told) == 1) else ""
 
     def is_void(self, candidate: int) -> bool:
         """Nothing that was measured of it could be judged, time and again."""
@@ -72,22 +75,40 @@ class History:
         return self._estimates[candidate]
 
     def _estimate_rps(self, candidate: int) -> float | None:
-        total = weight = 0.0
-        visits = {t.job.visit: t.job.num_requests for t in self.of(candidate, *BRACKETED)}
-        for visit, num in visits.items():
-            rate = middle(*bracket(probes(self.of(candidate, *BRACKETED, visit=visit))))
-            if rate is not None:
-                total, weight = total + num * math.log(rate), weight + num
-        return math.exp(total / weight) if weight else None
+        found, base = self._visits(candidate), self._visits(0)
+        if not found or candidate == 0 or not found.keys() <= base.keys():
+            return _mean_rate(found.values())
+        # What a visit's requests and hour did to both is left out by comparing visit by visit.
+        ratio = _mean_rate((num, rate / base[visit][1]) for visit, (num, rate) in found.items())
+        whole = _mean_rate(base.values())
+        return ratio * whole if ratio and whole else None
 
-    def visit_estimates(self, candidate: int) -> list[float]:
-        """Its capacity by each visit that bounded it from both sides."""
-        found = []
-        for visit in sorted({t.job.visit for t in self.of(candidate, *BRACKETED)}):
-            low, high = bracket(probes(self.of(candidate, *BRACKETED, visit=visit)))
-            if low is not None and high is not None:
-                found.append(math.sqrt(low * high))
-        return found
+    def _visits(self, candidate: int) -> dict[int, tuple[int, float]]:
+        """Requests a load, and the limit, by visit: of the settling ones, where there are any.
+
+        The look that a candidate was chosen by flatters it.
+        """
+        if candidate not in self._limits:
+            visits = {t.job.visit: t.job.num_requests for t in self.of(candidate, *BRACKETED)}
+            settling = {t.job.visit for t in self.of(candidate, "settle")}
+            limits = {
+                visit: (num, rate)
+                for visit, num in visits.items()
+                if (rate := middle(*self.bracket(candidate, visit))) is not None
+            }
+            self._limits[candidate] = {v: x for v, x in limits.items() if v in settling} or limits
+        return self._limits[candidate]
+
+    def bracket(self, candidate: int, visit: int) -> tuple[float | None, float | None]:
+        """The highest rate that looks met in a visit, and the lowest that does not."""
+        return bracket(probes(self.of(candidate, *BRACKETED, visit=visit)))
+
+    def spread(self, candidate: int) -> float | None:
+        """By what share its limit over the baseline's differs between visits; null of fewer
+        than two."""
+        found, base = self._visits(candidate), self._visits(0)
+        ratios = [found[v][1] / base[v][1] for v in found.keys() & base.keys()]
+        return max(ratios) / min(ratios) - 1 if len(ratios) > 1 else None
 
     def score(self, candidate: int) -> float | None:
         """Requests a second for the whole host's price."""
@@ -95,10 +116,16 @@ class History:
         return None if rate is None else rate / self.cost_share(candidate)
 
     def leader(self) -> int | None:
-        """Best so far of those that may be picked; null before anything met the SLO."""
-        scores = [(score, -i) for i in self.begun()
-                  if not self.is_out(i) and (score := self.score(i)) is not None]  # fmt: skip
-        return -max(scores)[1] if scores else None
+        """Best so far of those that may be picked; null before anything met the SLO.
+
+        Once some are settled, the best of those that were settled most often, or the baseline.
+        """
+        scores = {i: score for i in self.begun()
+                  if not self.is_out(i) and (score := self.score(i)) is not None}  # fmt: skip
+        times = {i: len({t.job.visit for t in self.of(i, "settle")}) for i in scores}
+        most = max((times[i] for i in scores if i), default=0)
+        last = [i for i in scores if i == 0 or times[i] == most]
+        return max(last, key=lambda i: (scores[i], -i)) if last else None
 
     def capacity(self, candidate: int) -> Capacity:
         """Both brackets: what it looks like, and what is proven."""
@@ -194,6 +221,15 @@ def middle(low: float | None, high: float | None) -> float | None:
     if low is None or high is None:
         return low
     return math.sqrt(low * high)
+
+
+def _mean_rate(weighed: Iterable[tuple[int, float]]) -> float | None:
+    """Geometric mean of rates, each with its weight; null of none."""
+    pairs = list(weighed)
+    if not pairs:
+        return None
+    logs = math.fsum(num * math.log(rate) for num, rate in pairs)
+    return math.exp(logs / sum(num for num, _ in pairs))
 
 
 def distance(plan: SearchPlan, one: int, other: int) -> int:
