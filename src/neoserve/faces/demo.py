@@ -23,10 +23,10 @@ from ..units import show_duration
 from .tune import TuneAsk, Tuned, exit_code, prepare, search, start_campaign
 from .tune_tables import show_found, show_plan
 
-SLO = "ttft:p95<1s; tpot:p95<200ms; quality<4%"
-WORKLOAD = Workload(arrival="poisson", prompt_tokens=24, output_tokens=8, seed=1)
-RUNGS, CERTIFY_REQUESTS, CERTIFY_SEEDS, FINALISTS = (20, 60, 100), 300, 2, 1
-CANDIDATES, QUALITY_WORDS = 8, 16
+SLO = "ttft:p95<500ms; quality<4%"
+WORKLOAD = Workload(arrival="poisson", rate_rps=4.0, prompt_tokens=12, output_tokens=4, seed=1)
+RUNGS, CERTIFY_REQUESTS, CERTIFY_SEEDS, FINALISTS = (20, 50, 80), 240, 2, 1
+CANDIDATES, QUALITY_WORDS, TOLERANCE = 9, 12, 0.05
 VARIANTS = ("q8_0", "q4_0")
 
 Say = Callable[[str], None]
@@ -84,6 +84,7 @@ def demo_ask(budget_s: float, out: str, checkpoints: dict[str, str], space_file:
         num_certify=CERTIFY_REQUESTS,
         num_seeds=CERTIFY_SEEDS,
         num_finalists=FINALISTS,
+        tolerance=TOLERANCE,
         quality_words=QUALITY_WORDS,
     )
 

@@ -127,7 +127,7 @@ def prepare(ask: TuneAsk, note: Say) -> Prepared:
         rejected=listed.rejected,
         notes=(*space.notes, *why_not),
     )
-    return Prepared(campaign, _plan(ask, space, listed.candidates))
+    return Prepared(campaign, _plan(ask, served, space, listed.candidates))
 
 
 def _space(ask: TuneAsk) -> tuple[Space, HostFacts]:
@@ -169,7 +169,9 @@ def _planner(
         return None, (f"nothing was predicted beforehand: {error}",)
 
 
-def _plan(ask: TuneAsk, space: Space, found: tuple[Candidate, ...]) -> SearchPlan:
+def _plan(
+    ask: TuneAsk, slo: Slo, space: Space, found: tuple[Candidate, ...]
+) -> SearchPlan:
     output_knobs = {knob.name for knob in space.knobs if knob.changes_output}
     guarded = [i for i, c in enumerate(found) if output_knobs & c.knobs.keys()]
     predicted = found[0].predicted_rps
@@ -189,6 +191,7 @@ def _plan(ask: TuneAsk, space: Space, found: tuple[Candidate, ...]) -> SearchPla
         budget_usd=ask.budget_usd,
         usd_per_hour=ask.usd_per_hour,
         start_s=_START_S.get(ask.engine, 10.0),
+        horizon_s=max((t.limit for t in slo.targets if t.metric != "tpot"), default=0.0),
     )
 
 

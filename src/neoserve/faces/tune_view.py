@@ -12,6 +12,7 @@ from ..units import show_duration, significant
 from .progress import Live
 
 _DOING = {
+    "scout": "roughly, where is its limit?",
     "probe": "is it as good as the leader?",
     "climb": "looking for its limit",
     "settle": "its limit again, on other requests",

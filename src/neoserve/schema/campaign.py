@@ -12,6 +12,7 @@ from .trial import Trial, Verdict
 from .workload import Slo, Workload
 
 Purpose = Literal[
+    "scout",    # roughly, where is the first one's limit?
     "probe",    # is it worth a look? at the leader's rate
     "climb",    # where is its limit?
     "settle",   # finalists' limits again, on other requests
@@ -75,7 +76,8 @@ class SearchPlan(Document, frozen=True, kw_only=True):
     budget_trials: int | None = None
     budget_usd: float | None = None
     usd_per_hour: float | None = None
-    start_s: float = 10.0  # expected, of a server; later its own starts tell
+    start_s: float = 10.0  # expected, of a server
+    horizon_s: float = 0.0  # longest limit of the SLO: a queue takes a multiple of it to show
 
 
 # Version history: 1, first.

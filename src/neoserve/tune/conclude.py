@@ -78,7 +78,7 @@ def _state(history: History, candidate: int, pick: int) -> tuple[State, str]:
 
 
 def _rejection(history: History, candidate: int) -> str:
-    last = history.of(candidate, "probe", "climb")[-1]
+    last = history.of(candidate, "scout", "probe", "climb")[-1]
     rate = f"{last.job.rate_rps:.3g}/s"
     if last.seen.saturated:
         return f"at {rate} it did not keep up"

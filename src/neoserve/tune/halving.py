@@ -4,7 +4,8 @@ A job is chosen from the plan and from what earlier jobs showed, so a ledger rep
 decisions. Candidates that are compared get the same requests at the same rate (common random
 numbers); rungs grow in requests, and a load ends as soon as its verdict is proven.
 
-1. The baseline's limit is searched.
+1. The baseline's limit is searched: scouts of `rungs[0]` requests double or halve the rate until
+   one is not met, loads of `rungs[1]` find the limit from there.
 2. Each candidate is probed just below the leader's limit: `rungs[0]` requests can only reject,
    `rungs[1]` decide whether its own limit is worth searching.
 3. The best are settled on other requests and fresh servers, `rungs[2]` a load; half go on.
@@ -28,13 +29,15 @@ _LOOK, _SETTLE, _CERTIFY = 1, 2, 10  # first visits of the three
 _FILLING = ("one-change", "space-filling")  # origins without advice
 _SETTLE_ROUNDS = 2
 _BAND = 3  # tolerances below the best, within which a candidate may still be the best
-_WIDE = 1.0  # first step from a start that is a guess: half or twice the rate
+_WIDE = 2.0  # of a scout's rate, to the next one
+_CLIMB_HORIZONS, _SETTLE_HORIZONS = 10, 20
 _MOST_CLIMBS = 12  # of one visit
 _LOWEST_SHARE = 1 / 64  # of the starting rate
 _CERTIFY_STEPS = (4, 7, 12)  # tolerances below what looked like the limit
 _REFUTE_STEPS = (2, 5, 9)  # tolerances above what looked like the limit
 _NOT_WITHOUT_MISSES = 2.0  # times the requests that a proof without a miss takes
 _MOST_TIMES = 8  # the requests that were asked for
+_PROOF_SHARE = 0.1  # of a time budget, that one of its loads may take
 _SETTLE_SEED, _CERTIFY_SEED, _REFUTE_SEED = 100, 10_000, 20_000
 
 
@@ -135,14 +138,28 @@ def _look(history: History, candidate: int) -> Iterator[Job]:
     if goal is not None and _needs_check(history, candidate):
         yield make(purpose="quality")
         return
-    if goal is None:  # it may be anywhere
-        rate = _next_rate(climbs, plan.start_rps, 2 * plan.tolerance, _WIDE, goes_down=True)
-    else:
-        rate = _next_rate(climbs, goal, 2 * plan.tolerance, 2 * plan.tolerance, goes_down=False)
-    if rate is not None and rate >= plan.start_rps * _LOWEST_SHARE:
-        yield make(purpose="climb", rate_rps=rate, num_requests=plan.rungs[1])
+    if goal is None and not climbs:  # it may be anywhere
+        scouts = history.of(candidate, "scout")
+        rate = _next_rate(scouts, plan.start_rps, _WIDE - 1, _WIDE - 1, goes_down=True)
+        if rate is not None and rate >= plan.start_rps * _LOWEST_SHARE:
+            yield make(purpose="scout", rate_rps=rate, num_requests=plan.rungs[0])
+            return
+        goal = bracket(probes(scouts))[0]
+        if goal is None:
+            return
+    step = 2 * plan.tolerance
+    rate = _next_rate(climbs, goal or 0.0, step, step, goes_down=not probed)
+    if rate is not None:
+        num = _long_enough(plan, plan.rungs[1], rate, _CLIMB_HORIZONS)
+        yield make(purpose="climb", rate_rps=rate, num_requests=num)
     elif _needs_check(history, candidate):
         yield make(purpose="quality")
+
+
+def _long_enough(plan: SearchPlan, num: int, rate_rps: float, horizons: float) -> int:
+    """Requests of a load that lasts so many times the SLO's longest limit: at a few percent above
+    its capacity a server's queue takes that long to break it."""
+    return max(num, math.ceil(horizons * plan.horizon_s * rate_rps))
 
 
 def _needs_check(history: History, candidate: int) -> bool:
@@ -200,7 +217,7 @@ def _next_rate(
 def _growth(told: Sequence[Told], step: float, is_up: bool) -> float:
     """Ever larger steps, until there is a rate on either side."""
     steps = sum(met(t.seen) == is_up for t in told)
-    return float(min(2.0 if is_up else 4.0, 1 + step * 4 ** (steps - 1)))
+    return float(min(_WIDE, 1 + step * 4 ** (steps - 1)))
 
 
 def _settle(history: History) -> Iterator[Job]:
@@ -245,7 +262,8 @@ def _settle_one(history: History, candidate: int, visit: int) -> Iterator[Job]:
     rate = _next_rate(told, start_rps, plan.tolerance, plan.tolerance, goes_down=True)
     if rate is not None:
         seed = plan.seed + _SETTLE_SEED * (visit - _SETTLE + 1)
-        yield Job(candidate, "settle", rate, plan.rungs[2], seed, plan.level, visit)
+        num = _long_enough(plan, plan.rungs[2], rate, _SETTLE_HORIZONS)
+        yield Job(candidate, "settle", rate, num, seed, plan.level, visit)
 
 
 def _certify(history: History) -> Iterator[Job]:
@@ -274,17 +292,22 @@ def _certify_one(history: History, candidate: int, number: int) -> Iterator[Job]
     if step < len(rates) and not _is_done(history, candidate, rates[step], visit):
         seed = plan.seed + _CERTIFY_SEED + 100 * number + step
         is_first = not any(t.job.rate_rps == rates[step] for t in history.of(candidate, "certify"))
-        most = _enough(history, candidate, num, level) if is_first else num
+        rate = rates[step]
+        num = _long_enough(plan, num, rate, _SETTLE_HORIZONS)
+        most = _enough(history, candidate, rate, num, level) if is_first else num
         yield Job(candidate, "certify", rates[step], most, seed, level, visit)
     tries = [t for t in history.of(candidate, "refute") if t.seen.verdict != "VOID"]
     is_open = len(tries) < len(_REFUTE_STEPS) and not any(fails(t.seen) for t in tries)
     if is_open and (number == 0 or history.used_share() < 1.0):
         above = limit_rps * (1 + plan.tolerance) ** _REFUTE_STEPS[len(tries)]
         seed = plan.seed + _REFUTE_SEED + len(tries)
+        num = _long_enough(plan, num, above, _SETTLE_HORIZONS)
         yield Job(candidate, "refute", above, num, seed, level, visit)
 
 
-def _enough(history: History, candidate: int, num: int, level: float) -> int:
+def _enough(
+    history: History, candidate: int, rate_rps: float, num: int, level: float
+) -> int:
     """Requests that a proof may take, of which some may miss, if they depend on each other as they
     did: it ends sooner if it can."""
     held = [t.seen for t in history.of(candidate, "climb", "settle") if met(t.seen)]
@@ -292,7 +315,10 @@ def _enough(history: History, candidate: int, num: int, level: float) -> int:
         return num
     independent = _NOT_WITHOUT_MISSES * math.log(level) / math.log1p(-held[-1].share)
     dependence = max(seen.dependence for seen in held[-3:])
-    return max(num, min(_MOST_TIMES * num, math.ceil(independent * dependence)))
+    most = _MOST_TIMES * num
+    if history.plan.budget_s:
+        most = min(most, int(_PROOF_SHARE * history.plan.budget_s * rate_rps))
+    return max(num, min(most, math.ceil(independent * dependence)))
 
 
 def _certify_rates(history: History, candidate: int, limit_rps: float) -> list[float]:

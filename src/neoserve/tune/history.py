@@ -129,7 +129,8 @@ class History:
 
     def capacity(self, candidate: int) -> Capacity:
         """Both brackets: what it looks like, and what is proven."""
-        low, high = bracket(probes(self.of(candidate, "probe", *BRACKETED)))
+        told = self.of(candidate, *BRACKETED) or self.of(candidate, "scout", "probe")
+        low, high = bracket(probes(told))
         certified = self.certified_rps(candidate)
         refuted = [t.job.rate_rps for t in self.of(candidate, "refute", "certify") if fails(t.seen)]
         above = [rate for rate in refuted if certified is None or rate > certified]

@@ -94,11 +94,12 @@ def known_good(facts: HostFacts) -> tuple[KnownGood, ...]:
     slots = "llama.cpp tools/server/README.md on -np: slots are decoded in one batch"
     pieces = "prompt pieces hold up every decoding slot; llama.cpp common/arg.cpp on -ub"
     return (
+        KnownGood({"parallel": "16"}, "as many in a batch as short requests allow", slots),
         KnownGood(spare, "a core for the client", own),
         KnownGood(spare | {"parallel": "8"}, "more requests in one batch", slots),
         KnownGood(spare | {"parallel": "8", "ubatch": "128"},
                   "prompts in pieces that decoding requests do not wait long for", pieces),
-        KnownGood(spare | {"parallel": "16"}, "as many as short requests allow", slots),
+        KnownGood(spare | {"parallel": "16"}, "both", slots),
     )  # fmt: skip
 
 
