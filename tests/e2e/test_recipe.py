@@ -78,7 +78,7 @@ def test_compressed_tensors_takes_the_scheme():
     schemes = []
     for word in ("w8a8", "w4a8-channel", "w4a8-g32"):
         r = graviton()
-        candidate = r.pick.candidate.replace(knobs={"precision": word})
+        candidate = r.pick.candidate.replace(knobs={"weights": word})
         script = bundle(r.replace(pick=r.pick.replace(candidate=candidate)), HEAD).files[
             "quantize.py"
         ]

@@ -108,7 +108,7 @@ def llamacpp(**changes):
 
 def graviton(**changes):
     """vLLM W8A8 on c8g.4xlarge, its threads bound to 14 of the 15 cores that it had."""
-    found = recommendation(W8A8, {"precision": "w8a8", "max-num-seqs": "64"}, **changes)
+    found = recommendation(W8A8, {"weights": "w8a8", "max-num-seqs": "64"}, **changes)
     return found.replace(pick=found.pick.replace(quality=QUALITY))
 
 

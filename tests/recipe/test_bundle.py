@@ -139,14 +139,15 @@ def test_a_reason_stays_in_its_comment():
         ("w4a8-group64", (4, 64)),
         ("w4a8-groupwise", (4, 32)),
         ("bf16", None),
+        ("q8_0", None),
         ("w4a16", None),
         ("w4a8-fp8", None),
     ],
 )
-def test_schemes_of_a_precision(word, found):
+def test_schemes_by_the_name_of_a_checkpoint(word, found):
     r = graviton()
     r = r.replace(pick=r.pick.replace(candidate=r.pick.candidate.replace(
-        knobs={"precision": word})))  # fmt: skip
+        knobs={"weights": word})))  # fmt: skip
     assert scheme(r) == found
     files = bundle(r, HEAD).files
     assert ("quantize.py" in files) == (found is not None)

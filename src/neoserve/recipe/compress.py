@@ -10,11 +10,10 @@ from typing import NamedTuple
 
 from ..errors import AskError
 from ..schema.campaign import Recommendation
+from ..schema.space import WEIGHTS
 from .claims import claims
 from .served import served
 from .writing import heading
-
-KNOB = "precision"
 
 
 class Scheme(NamedTuple):
@@ -31,8 +30,8 @@ class Scheme(NamedTuple):
 
 
 def scheme(recommendation: Recommendation) -> Scheme | None:
-    """Of the pick's precision knob; null where it is none that a script is known for."""
-    word = recommendation.pick.candidate.knobs.get(KNOB, "").lower().replace("_", "-")
+    """Of the pick's weights, by their name; null where no script is known for it."""
+    word = recommendation.pick.candidate.knobs.get(WEIGHTS, "").lower().replace("_", "-")
     if re.fullmatch(r"w8a8(-int8|-channel(wise)?)?", word):
         return Scheme(8, None)
     if re.fullmatch(r"w4a8-c(hannel(wise)?)?", word):
@@ -53,8 +52,8 @@ def _made_from(recommendation: Recommendation) -> tuple[Scheme, str]:
     found, base = scheme(recommendation), base_model(recommendation)
     if found is None:
         raise AskError(
-            f"the pick ({recommendation.pick.candidate.show()}) has no {KNOB} that "
-            "llm-compressor makes here; known: w8a8, w4a8, w4a8-channel, w4a8-g32"
+            f"the pick ({recommendation.pick.candidate.show()}) has no {WEIGHTS} whose name "
+            "says what llm-compressor is to make; known: w8a8, w4a8, w4a8-channel, w4a8-g32"
         )
     if not base:
         raise AskError("no trial of the baseline says which model the checkpoint was made from")

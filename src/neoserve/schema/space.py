@@ -17,6 +17,7 @@ Origin = Literal[
 ]  # fmt: skip
 
 DEFAULT = "default"  # as a knob's value: nothing is said, the engine chooses
+WEIGHTS = "weights"  # the knob that chooses a checkpoint; its values are the user's names
 
 
 class Knob(Document, frozen=True):

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 
 from ..errors import AskError
 from ..measure.cores import parse_cpus, show_cpus
-from ..schema.space import Candidate, Knob, Space
+from ..schema.space import WEIGHTS, Candidate, Knob, Space
 from .host import HostFacts
-from .knobs import WEIGHTS, since
+from .knobs import since
 from .planner import Planner
 from .space import version_of
 

@@ -13,9 +13,9 @@ from ..errors import AskError
 from ..measure.cores import parse_cpus
 from ..measure.engine import llamacpp, vllm
 from ..schema.engine import EngineConfig
-from ..schema.space import Candidate, Knob, Space
+from ..schema.space import WEIGHTS, Candidate, Knob, Space
 from .host import HostFacts
-from .knobs import WEIGHTS, Asked, KnownGood, vllm_cpu, vllm_gpu
+from .knobs import Asked, KnownGood, vllm_cpu, vllm_gpu
 from .knobs import llamacpp as llamacpp_knobs
 
 Device = Literal["cpu", "gpu"]

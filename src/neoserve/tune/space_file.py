@@ -15,8 +15,7 @@ from typing import Any
 from ..catalog.files import nearest
 from ..errors import AskError
 from ..schema.base import Document
-from ..schema.space import Candidate, Knob, Space
-from .knobs import WEIGHTS
+from ..schema.space import WEIGHTS, Candidate, Knob, Space
 
 _KEYS = ("knobs", "drop", "pins", "checkpoints", "candidates")
 _KNOB_KEYS = ("values", "default", "flag", "off_flag", "env", "restart", "changes_output",

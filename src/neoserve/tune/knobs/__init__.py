@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ...schema.space import Knob
-
-WEIGHTS = "weights"  # the knob that chooses a checkpoint
+from ...schema.space import WEIGHTS, Knob
 
 
 class KnownGood(NamedTuple):
