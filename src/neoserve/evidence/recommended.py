@@ -12,7 +12,7 @@ from .run import Run
 
 
 class Recommended(NamedTuple):
-    """A recommendation and the head of the ledger that holds it."""
+    """A recommendation and the ledger's head when it was made: what follows changes no recipe."""
 
     recommendation: Recommendation
     head: str
@@ -24,15 +24,15 @@ def recommended(path: Path) -> Recommended:
     Raises AskError where there is none, and EvidenceBroken.
     """
     chain = ledger.links(Run.open(path).ledger_path)
-    entry = next((x.entry for x in reversed(chain) if x.entry.kind == "recommendation"), None)
-    if entry is None:
-        held = ", ".join(sorted({link.entry.kind for link in chain}))
+    link = next((x for x in reversed(chain) if x.entry.kind == "recommendation"), None)
+    if link is None:
+        held = ", ".join(sorted({x.entry.kind for x in chain}))
         raise AskError(
             f"{path} holds no recommendation (it has: {held}); `neoserve tune MODEL` searches "
             "one, and an interrupted search goes on with `--resume`"
         )
     try:
-        found = Recommendation.parse(entry.body, "recommendation")
+        found = Recommendation.parse(link.entry.body, "recommendation")
     except AskError as error:
-        raise EvidenceBroken(f"{path}, line {entry.seq + 1} of the ledger: {error}") from None
-    return Recommended(found, chain[-1].digest)
+        raise EvidenceBroken(f"{path}, line {link.entry.seq + 1} of the ledger: {error}") from None
+    return Recommended(found, link.digest)
