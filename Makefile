@@ -15,7 +15,8 @@ TORCH_INDEX := https://download.pytorch.org/whl/cpu
 .PHONY: demo test lint coverage docs bench bench-client bench-arrivals bench-verdicts bench-agreement bench-tuning e2e-vllm quality-proof clean help
 
 help:
-	@echo "make demo      plan a model on three machines, then serve, load and record the embedded one"
+	@echo "make demo      plan a model on three machines, then tune the bundled one on the embedded engine:"
+	@echo "               load, quality guard, proof, verified ledger, recipe; about 5 minutes"
 	@echo "make test      lint, types, import rules, all tests"
 	@echo "make lint      ruff, mypy --strict, import-linter"
 	@echo "make coverage  line and branch coverage, with its floors"
