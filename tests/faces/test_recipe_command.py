@@ -24,6 +24,13 @@ def run(tmp_path):
     return run_of(tmp_path / "run", graviton())
 
 
+def test_made_again_it_is_the_one_that_the_ledger_names(cli, run):
+    """As `neoserve tune` does: write, then record what was written."""
+    before = cli("recipe", str(run.path), "--json").document["files"]
+    run.record("recipe", {"files": before})
+    assert cli("recipe", str(run.path), "--json").document["files"] == before
+
+
 def test_all_files_in_a_folder(cli, run, tmp_path):
     out = tmp_path / "new" / "recipe"
     said = cli("recipe", str(run.path), "--out", str(out))

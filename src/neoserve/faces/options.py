@@ -318,7 +318,7 @@ TUNE = (
            "what the planner predicts)", real, "RPS", dest="rate"),
     Option(("--space",), "TOML file that narrows, widens or pins the space, or vLLM's sweep JSON",
            metavar="FILE", default=""),
-    Option(("--checkpoint",), "another checkpoint of the model, by a name such as w8a8 (repeatable)",
+    Option(("--checkpoint",), "another checkpoint of the model, such as w8a8=DIR (repeatable)",
            metavar="NAME=PATH", again=True),
     Option(("--max-candidates",), "configurations on the list (24)", whole, "N", 24),
     Option(("--budget",), "time, trials or money at which to finish with what is known, e.g. 30m, "
