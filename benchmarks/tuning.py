@@ -223,7 +223,7 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--rivals", type=int, default=12, help="worlds that all ways are run in")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--json", type=Path, help="keep what was found")
+    parser.add_argument("--json", type=Path, help="keep what was found, after each world")
     parser.add_argument("--show", type=Path)
     parser.add_argument("--docs", action="store_true", help="write it into docs/tuning.md")
     asked = parser.parse_args()
@@ -231,16 +231,16 @@ def main() -> None:
         results = msgspec.json.decode(asked.show.read_bytes(), type=list[Result])
     else:
         seeds = range(asked.first, asked.first + asked.seeds)
-        results = run(seeds, asked.jobs, asked.rivals)
-    if asked.json:
-        asked.json.write_bytes(msgspec.json.encode(results))
+        results = run(seeds, asked.jobs, asked.rivals, asked.json)
     text = table(results)
     print(text)
     if asked.docs:
         write_docs(text)
 
 
-def run(seeds: Sequence[int], jobs: int, num_rivals: int) -> list[Result]:
+def run(
+    seeds: Sequence[int], jobs: int, num_rivals: int, keep: Path | None = None
+) -> list[Result]:
     """Every world, by so many processes; the first ones by all ways."""
     asks = [(seed, i < num_rivals) for i, seed in enumerate(seeds)]
     results = []
@@ -248,6 +248,8 @@ def run(seeds: Sequence[int], jobs: int, num_rivals: int) -> list[Result]:
         for result in pool.imap(_one, asks):
             results.append(result)
             print(f"world {result.seed}", file=sys.stderr)
+            if keep:
+                keep.write_bytes(msgspec.json.encode(results))
     return results
 
 
