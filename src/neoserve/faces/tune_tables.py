@@ -49,11 +49,11 @@ def show_found(found: Recommendation, folder: str, head: str) -> str:
     parts = [answer(found), standings(found.standings)]
     if facts := _facts(found):
         parts.append(pairs("", facts).strip("\n"))
-    parts += [
-        f"Run folder {folder}, ledger head {head}\n"
-        f"Serve it: {folder}/recipe/run.sh; what it rests on: {folder}/recipe/README.md\n"
-        f"Check it: neoserve verify {folder} --head {head}"
-    ]
+    parts.append(
+        f"Serve it   {folder}/recipe/run.sh, or another file of {folder}/recipe\n"
+        f"Read on    {folder}/recipe/README.md: what it rests on, its limits\n"
+        f"Check it   neoserve verify {folder} --head {head}"
+    )
     if found.ended_by == "interrupted":
         parts.append(f"Go on: neoserve tune --resume {folder}")
     return "\n\n".join(parts)

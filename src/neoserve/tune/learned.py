@@ -60,7 +60,7 @@ def compared(plan: SearchPlan, pick: int, trial: Trial, planner: Planner) -> Ite
         ("mean TTFT at the certified rate, s", said.latency.ttft_s.mean, trial.ttft_s.mean),
         ("mean TPOT at the certified rate, s", said.latency.tpot_s.mean, trial.tpot_s.mean),
     ):
-        if seen is not None:
+        if guess is not None and seen is not None:
             yield Compared(what, guess, seen)
 
 
