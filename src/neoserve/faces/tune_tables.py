@@ -113,7 +113,7 @@ def standings(found: Sequence[Standing]) -> str:
 def _facts(found: Recommendation) -> list[tuple[str, str]]:
     rows = []
     if found.noise_share is not None:
-        rows.append(("noise floor", f"{found.noise_share:.1%} between repeats"))
+        rows.append(("noise floor", f"{found.noise_share:.1%} between visits"))
     rows += [
         (f"predicted {pair.what}",
          f"{significant(pair.predicted, 3)}, measured {significant(pair.measured, 3)}")

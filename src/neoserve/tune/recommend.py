@@ -17,7 +17,7 @@ from ..schema.campaign import (
 from ..schema.engine import EngineConfig
 from ..schema.trial import Trial
 from .conclude import EndedBy, conclude
-from .history import History
+from .history import History, met
 from .learned import Measured, company, compared, trials_in
 from .planner import Planner
 
@@ -79,10 +79,10 @@ def _proof(
     """The trial that certifies a candidate, or else its busiest one that kept the SLO."""
     certified = History(plan, told).certified_rps(candidate)
 
-    def strength(one: Measured) -> tuple[bool, bool, float]:
-        job = one.told.job
+    def strength(one: Measured) -> tuple[bool, bool, bool, float]:
+        job, seen = one.told.job, one.told.seen
         proves = job.purpose == "certify" and job.rate_rps == certified
-        return proves, one.trial.verdict == "PASS", job.rate_rps
+        return proves, met(seen), seen.verdict == "PASS", job.rate_rps
 
     found = [one for one in measured if one.told.job.candidate == candidate]
     return max(found, key=strength).trial if found else None
