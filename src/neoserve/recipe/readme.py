@@ -66,7 +66,7 @@ def _limits(r: Recommendation, served: Served) -> list[str]:
     limits = [
         f"It was measured on {on}; on another machine it is another measurement.",
         "What was measured holds for this load; other lengths or arrivals were not tried.",
-        "The client ran on the same host, on cores that the settings leave free or beside the engine.",
+        "The client ran on the same host, where the settings leave cores free on those.",
         "No file asks clients for a password: they listen on this host alone, or inside a cluster.",
     ]
     if served.compiles:
