@@ -1,6 +1,6 @@
 """The search against others on engines whose truth is known. `python benchmarks/tuning.py`
 
-    python benchmarks/tuning.py [--seeds 50] [--jobs 2] [--json FILE] [--docs]
+    python benchmarks/tuning.py [--seeds 50] [--rivals 12] [--jobs 2] [--json FILE] [--docs]
     python benchmarks/tuning.py --show FILE [--docs]     the table of a run before
 
 search       neoserve.tune.halving, as `neoserve tune` runs it
@@ -20,7 +20,7 @@ import argparse
 import math
 import random
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from multiprocessing import Pool
 from pathlib import Path
 from statistics import fmean, median
@@ -30,7 +30,6 @@ from scripted_engine import KNOBS, World, grid
 from scripted_load import play
 from scripted_truth import Truth
 from tuning_rivals import (
-    CERTIFY,
     FULL,
     START_RPS,
     Point,
@@ -81,7 +80,7 @@ def plan_for(seed: int) -> SearchPlan:
     candidates = (defaults.replace(origin="default"), *advised, *others)
     guarded = [i for i, candidate in enumerate(candidates) if changes_output(candidate)]
     return SearchPlan(candidates=candidates, guarded=tuple(guarded), start_rps=START_RPS,
-                      seed=seed, num_certify=3 * CERTIFY)  # fmt: skip
+                      seed=seed, num_certify=800)  # fmt: skip
 
 
 def changes_output(candidate: Candidate) -> bool:
@@ -147,11 +146,13 @@ def random_search(truth: Truth, points: Sequence[Point]) -> list[tuple[float, fl
     return curve
 
 
-def one_world(seed: int) -> Result:
-    """All ways in one world."""
+def one_world(seed: int, with_rivals: bool = True) -> Result:
+    """All ways in one world, or the search alone."""
     world, plan = World(seed), plan_for(seed)
     truth = Truth(world)
     outcomes = [searched(world, truth, plan)]
+    if not with_rivals:
+        return Result(seed, truth.best_rps, truth.capacity_rps(grid()[0]), outcomes, [])
     full = evaluate_grid(world, by_verdict, FULL)
     outcomes.append(certified(world, truth, full))
     outcomes.append(from_grid("mean", truth, evaluate_grid(world, by_mean, FULL)))
@@ -164,24 +165,26 @@ def one_world(seed: int) -> Result:
 
 def table(results: Sequence[Result]) -> str:
     """Markdown."""
-    ways = [outcome.way for outcome in results[0].outcomes]
-    grid_s = fmean(_of(r, "full grid").spent_s for r in results)
-    regret = fmean(1 - _of(r, "search").capacity_rps / r.best_rps for r in results)
-    num_points, random_s = _equal_random(results, regret)
+    both = [r for r in results if r.random]
+    ways = [outcome.way for outcome in both[0].outcomes]
+    grid_s = fmean(_of(r, "full grid").spent_s for r in both)
+    regret = fmean(1 - _of(r, "search").capacity_rps / r.best_rps for r in both)
+    num_points, random_s = _equal_random(both, regret)
     lines = [
-        "| way | pick within 3 % of the best | median regret | worst | claims a rate "
+        "| way | worlds | pick within 3 % of the best | median regret | worst | claims a rate "
         "| claim is broken | engine time | of the full grid | of random search |",
-        "|---|" + "--:|" * 8,
+        "|---|" + "--:|" * 9,
     ]
     for way in ways:
-        found = [_of(result, way) for result in results]
-        lacks = [1 - o.capacity_rps / r.best_rps for o, r in zip(found, results, strict=True)]
+        here = [r for r in results if any(o.way == way for o in r.outcomes)]
+        found = [_of(result, way) for result in here]
+        lacks = [1 - o.capacity_rps / r.best_rps for o, r in zip(found, here, strict=True)]
         claims = [o for o in found if o.claimed_rps is not None]
         broken = [o for o in claims if (o.claimed_rps or 0.0) > o.capacity_rps]
-        spent_s = fmean(o.spent_s for o in found)
+        spent_s = fmean(_of(r, way).spent_s for r in both)
         share = f"{len(broken) / len(claims):.0%}" if claims else "–"
         lines.append(
-            f"| {way} | {fmean(lack <= 1 - CLOSE for lack in lacks):.0%} "
+            f"| {way} | {len(here)} | {fmean(lack <= 1 - CLOSE for lack in lacks):.0%} "
             f"| {max(0.0, median(lacks)):.1%} | {max(lacks):.1%} "
             f"| {len(claims) / len(found):.0%} | {share} | {spent_s / 3600:.1f} h "
             f"| {spent_s / grid_s:.0%} | {spent_s / random_s:.0%} |"
@@ -218,31 +221,40 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seeds", type=int, default=50)
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--rivals", type=int, default=12, help="worlds that all ways are run in")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--json", type=Path, help="keep what was found, after each world")
     parser.add_argument("--show", type=Path)
     parser.add_argument("--docs", action="store_true", help="write it into docs/tuning.md")
     asked = parser.parse_args()
     if asked.show:
         results = msgspec.json.decode(asked.show.read_bytes(), type=list[Result])
     else:
-        results = run(range(asked.first, asked.first + asked.seeds), asked.jobs)
-    if asked.json:
-        asked.json.write_bytes(msgspec.json.encode(results))
+        seeds = range(asked.first, asked.first + asked.seeds)
+        results = run(seeds, asked.jobs, asked.rivals, asked.json)
     text = table(results)
     print(text)
     if asked.docs:
         write_docs(text)
 
 
-def run(seeds: Sequence[int], jobs: int, one: Callable[[int], Result] = one_world) -> list[Result]:
-    """Every world, by so many processes."""
+def run(
+    seeds: Sequence[int], jobs: int, num_rivals: int, keep: Path | None = None
+) -> list[Result]:
+    """Every world, by so many processes; the first ones by all ways."""
+    asks = [(seed, i < num_rivals) for i, seed in enumerate(seeds)]
     results = []
     with Pool(jobs) as pool:
-        for result in pool.imap(one, seeds):
+        for result in pool.imap(_one, asks):
             results.append(result)
             print(f"world {result.seed}", file=sys.stderr)
+            if keep:
+                keep.write_bytes(msgspec.json.encode(results))
     return results
+
+
+def _one(ask: tuple[int, bool]) -> Result:
+    return one_world(*ask)
 
 
 if __name__ == "__main__":

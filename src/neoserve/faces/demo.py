@@ -23,10 +23,10 @@ from ..units import show_duration
 from .tune import TuneAsk, Tuned, exit_code, prepare, search, start_campaign
 from .tune_tables import show_found, show_plan
 
-SLO = "ttft:p95<500ms; quality<4%"
-WORKLOAD = Workload(arrival="poisson", rate_rps=4.0, prompt_tokens=12, output_tokens=4, seed=1)
-RUNGS, CERTIFY_REQUESTS, CERTIFY_SEEDS, FINALISTS = (20, 50, 80), 240, 2, 1
-CANDIDATES, QUALITY_WORDS, TOLERANCE = 9, 12, 0.05
+SLO = "ttft:p90<500ms; quality<4%"
+WORKLOAD = Workload(arrival="poisson", rate_rps=6.0, prompt_tokens=16, output_tokens=2, seed=1)
+RUNGS, CERTIFY_REQUESTS, CERTIFY_SEEDS, FINALISTS = (12, 30, 40), 160, 2, 1
+CANDIDATES, QUALITY_WORDS, TOLERANCE = 7, 12, 0.05
 VARIANTS = ("q8_0", "q4_0")
 
 Say = Callable[[str], None]

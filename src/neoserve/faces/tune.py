@@ -27,6 +27,7 @@ from ..tune.candidates import candidates
 from ..tune.conclude import EndedBy, conclude
 from ..tune.guard import BUDGET_SHARE
 from ..tune.host import HostFacts, host_facts
+from ..tune.learned import profile_of, trials_in
 from ..tune.local import LocalExecutor
 from ..tune.planner import Planner
 from ..tune.recommend import recommend
@@ -169,6 +170,16 @@ def _planner(
         return None, (f"nothing was predicted beforehand: {error}",)
 
 
+def _planner_of(campaign: Campaign) -> Planner | None:
+    """Of a campaign that is over; null where this host or model is not one that it knows."""
+    space = campaign.space
+    try:
+        facts = host_facts(space.engine, space.device)
+        return Planner(space, facts, campaign.workload, campaign.slo)
+    except AskError:
+        return None
+
+
 def _plan(
     ask: TuneAsk, slo: Slo, space: Space, found: tuple[Candidate, ...]
 ) -> SearchPlan:
@@ -261,10 +272,18 @@ def _documents(campaign: Campaign) -> Documents:
 def hand_over(
     run: Run, campaign: Campaign, plan: SearchPlan, told: list[Told], ended_by: EndedBy | None
 ) -> Tuned:
-    """Recommendation and recipe into the folder; then everything in it is checked."""
+    """Recommendation, profile and recipe into the folder; then everything in it is checked."""
     pick = plan.candidates[conclude(plan, told).pick]
-    found = recommend(run, campaign, plan, told, engine_config(campaign.space, pick), ended_by)
+    planner = _planner_of(campaign)
+    found = recommend(
+        run, campaign, plan, told, engine_config(campaign.space, pick), ended_by, planner
+    )
     run.record("recommendation", found.to_data())
+    profile = profile_of(plan, trials_in(run.entries()), planner) if planner else None
+    if profile is not None:
+        text = msgspec.json.format(profile.to_json(), indent=2)
+        (run.path / "profile.json").write_bytes(text + b"\n")
+        run.record("profile", profile.to_data())
     written, _ = write_recipe(run.path, "all", str(run.path / "recipe"), None)
     run.record("recipe", {"files": written.files})
     head = verify_run(run.path, recompute=recompute).head

@@ -49,11 +49,11 @@ def show_found(found: Recommendation, folder: str, head: str) -> str:
     parts = [answer(found), standings(found.standings)]
     if facts := _facts(found):
         parts.append(pairs("", facts).strip("\n"))
-    parts += [
-        f"Run folder {folder}, ledger head {head}\n"
-        f"Serve it: {folder}/recipe/run.sh; what it rests on: {folder}/recipe/README.md\n"
-        f"Check it: neoserve verify {folder} --head {head}"
-    ]
+    parts.append(
+        f"Serve it   {folder}/recipe/run.sh, or another file of {folder}/recipe\n"
+        f"Read on    {folder}/recipe/README.md: what it rests on, its limits\n"
+        f"Check it   neoserve verify {folder} --head {head}"
+    )
     if found.ended_by == "interrupted":
         parts.append(f"Go on: neoserve tune --resume {folder}")
     return "\n\n".join(parts)
@@ -113,7 +113,7 @@ def standings(found: Sequence[Standing]) -> str:
 def _facts(found: Recommendation) -> list[tuple[str, str]]:
     rows = []
     if found.noise_share is not None:
-        rows.append(("noise floor", f"{found.noise_share:.1%} between repeats"))
+        rows.append(("noise floor", f"{found.noise_share:.1%} between visits"))
     rows += [
         (f"predicted {pair.what}",
          f"{significant(pair.predicted, 3)}, measured {significant(pair.measured, 3)}")

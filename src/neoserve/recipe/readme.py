@@ -24,7 +24,8 @@ def readme(
         *(f"- {sentence}" for sentence in claims(r)),
         *([f"- The price is of {price_date(r.price_source)}."]
           if price_date(r.price_source) else []),
-        *([f"- Repeats of one configuration differ by {r.noise_share:.1%} on this host."]
+        *([f"- Noise floor: between visits two configurations compare differently by "
+           f"{r.noise_share:.1%}."]
           if r.noise_share is not None else []),
         f"- {r.num_jobs} loads were run; the search ended by: {r.ended_by}.",
         *(f"- {one_line(note)}" for note in r.notes),
@@ -64,7 +65,8 @@ def _limits(r: Recommendation, served: Served) -> list[str]:
     )
     limits = [
         f"It was measured on {on}; on another machine it is another measurement.",
-        "The rate is certified for this load; other lengths or arrivals are not.",
+        "What was measured holds for this load; other lengths or arrivals were not tried.",
+        "The client ran on the same host, where the settings leave cores free on those.",
         "No file asks clients for a password: they listen on this host alone, or inside a cluster.",
     ]
     if served.compiles:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from ..errors import AskError
 from ..evidence.run import Run
-from ..evidence.verify import trial_of
 from ..schema.campaign import (
     Campaign,
     Compared,
@@ -16,10 +15,11 @@ from ..schema.campaign import (
     Told,
 )
 from ..schema.engine import EngineConfig
-from ..schema.evidence import LedgerEntry
 from ..schema.trial import Trial
 from .conclude import EndedBy, conclude
-from .history import History
+from .history import History, met
+from .learned import Measured, company, compared, trials_in
+from .planner import Planner
 
 
 def recommend(
@@ -29,16 +29,19 @@ def recommend(
     told: Sequence[Told],
     config: EngineConfig | None = None,
     ended_by: EndedBy | None = None,
+    planner: Planner | None = None,
 ) -> Recommendation:
     """What the ledger holds says. `config` is the pick's process where no trial shows it.
+
+    With a planner, what it says of the pick's load stands beside what was measured.
 
     Raises AskError where nothing was measured yet.
     """
     if not told:
         raise AskError(f"{run.path}: nothing was measured yet; resume it with --resume")
     found = conclude(plan, told)
-    entries = run.entries()
-    trial, baseline = (_proof(entries, plan, told, i) for i in (found.pick, 0))
+    measured = trials_in(run.entries())
+    trial, baseline = (_proof(measured, plan, told, i) for i in (found.pick, 0))
     ran = trial.engine if trial else config
     if ran is None:
         raise AskError(f"{run.path}: no trial of {plan.candidates[found.pick].show()} is left")
@@ -58,33 +61,31 @@ def recommend(
         noise_share=found.noise_share,
         standings=found.standings,
         rejected=campaign.rejected,
-        compared=tuple(_compared(pick)),
+        compared=(*_compared(pick),
+                  *(compared(plan, found.pick, trial, planner) if trial and planner else ())),
         num_jobs=len(told),
         spent_s=spent_s,
         spent_usd=None if hourly is None else spent_s / 3600 * hourly,
         ended_by=ended_by or found.ended_by,
         usd_per_hour=hourly,
         price_source=campaign.price_source,
-        notes=campaign.notes,
-    )
+        notes=(*campaign.notes, *company(measured)),
+    )  # fmt: skip
 
 
 def _proof(
-    entries: Sequence[LedgerEntry], plan: SearchPlan, told: Sequence[Told], candidate: int
+    measured: Sequence[Measured], plan: SearchPlan, told: Sequence[Told], candidate: int
 ) -> Trial | None:
     """The trial that certifies a candidate, or else its busiest one that kept the SLO."""
     certified = History(plan, told).certified_rps(candidate)
-    found: list[tuple[tuple[bool, bool, float], Trial]] = []
-    for entry in entries:
-        if entry.kind != "trial" or "told" not in entry.body:
-            continue
-        job = Told.parse(entry.body["told"], "told").job
-        if job.candidate != candidate:
-            continue
-        trial = trial_of(entry)
+
+    def strength(one: Measured) -> tuple[bool, bool, bool, float]:
+        job, seen = one.told.job, one.told.seen
         proves = job.purpose == "certify" and job.rate_rps == certified
-        found.append(((proves, trial.verdict == "PASS", job.rate_rps), trial))
-    return max(found, key=lambda pair: pair[0])[1] if found else None
+        return proves, met(seen), seen.verdict == "PASS", job.rate_rps
+
+    found = [one for one in measured if one.told.job.candidate == candidate]
+    return max(found, key=strength).trial if found else None
 
 
 def _compared(pick: Standing) -> list[Compared]:
