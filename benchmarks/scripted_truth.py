@@ -19,9 +19,9 @@ from neoserve.measure.lengths import lengths
 from neoserve.schema.space import Candidate
 from neoserve.schema.workload import Slo
 
-LONG, MIDDLING, SHORT = 60_000, 4_000, 500  # requests of a load
+LONG, MIDDLING, SHORT = 24_000, 4_000, 500  # requests of a load
 _PRECISION = {MIDDLING: 0.01, SHORT: 0.03}  # of the bisection; else:
-_BEST_PRECISION = 0.004
+_BEST_PRECISION = 0.005
 _WORTH = {MIDDLING: 0.8, LONG: 0.94}  # of the best by the shorter loads
 _WARMUP = 50
 

@@ -1,6 +1,6 @@
 """The search against others on engines whose truth is known. `python benchmarks/tuning.py`
 
-    python benchmarks/tuning.py [--seeds 50] [--rivals 12] [--jobs 2] [--json FILE] [--docs]
+    python benchmarks/tuning.py [--seeds 50] [--rivals 4] [--jobs 2] [--json FILE] [--docs]
     python benchmarks/tuning.py --show FILE [--docs]     the table of a run before
 
 search       neoserve.tune.halving, as `neoserve tune` runs it
@@ -221,7 +221,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seeds", type=int, default=50)
     parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--rivals", type=int, default=12, help="worlds that all ways are run in")
+    parser.add_argument("--rivals", type=int, default=4, help="worlds that all ways are run in")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--json", type=Path, help="keep what was found, after each world")
     parser.add_argument("--show", type=Path)
