@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from ..schema.campaign import Gain, SearchPlan, Standing, State, Told
-from .halving import EXPLORE_SHARE, chosen, noise
-from .history import History
+from .halving import EXPLORE_SHARE
+from .history import History, chosen, noise
 
 EndedBy = Literal["done", "time", "trials", "money", "interrupted"]
 

@@ -20,25 +20,21 @@ import math
 from collections.abc import Iterator, Sequence
 
 from ..schema.campaign import Job, SearchPlan, Told
-from ..stats import clopper_pearson, mean
-from .history import History, distance, fails, met, probes
+from ..stats import clopper_pearson
+from .history import History, distance, fails, long_enough, met, probes
 from .max_rate import bracket
+from .proof import FIRST_VISIT, PROOF_HORIZONS, certify
 
 EXPLORE_SHARE, SETTLE_SHARE = 0.5, 0.7  # of the budget, after which no more are begun
-_LOOK, _SETTLE, _CERTIFY = 1, 2, 10  # first visits of the three
+_LOOK, _SETTLE = 1, 2  # first visits of the two
 _FILLING = ("one-change", "space-filling")  # origins without advice
 _SETTLE_ROUNDS = 2
 _BAND = 3  # tolerances below the best, within which a candidate may still be the best
 _WIDE = 2.0  # of a scout's rate, to the next one
-_CLIMB_HORIZONS, _SETTLE_HORIZONS = 10, 20
+_CLIMB_HORIZONS = 10  # a load lasts so many times the SLO's longest limit
 _MOST_CLIMBS = 12  # of one visit
 _LOWEST_SHARE = 1 / 64  # of the starting rate
-_CERTIFY_STEPS = (4, 9, 16)  # tolerances below what looked like the limit
-_REFUTE_STEPS = (3, 8, 16)  # tolerances above what looked like the limit
-_NOT_WITHOUT_MISSES = 2.0  # times the requests that a proof without a miss takes
-_MOST_TIMES = 8  # the requests that were asked for
-_PROOF_SHARE = 0.1  # of a time budget, that one of its loads may take
-_SETTLE_SEED, _CERTIFY_SEED, _REFUTE_SEED = 100, 10_000, 20_000
+_SETTLE_SEED = 100
 
 
 def next_job(plan: SearchPlan, told: Sequence[Told], running: Sequence[Job] = ()) -> Job | None:
@@ -56,24 +52,6 @@ def next_job(plan: SearchPlan, told: Sequence[Told], running: Sequence[Job] = ()
         if not is_over:
             return None
     return None
-
-
-def chosen(history: History) -> int:
-    """The best by all that was seen; the baseline where they cannot be told apart."""
-    leader = history.leader()
-    if leader is None:
-        return 0
-    best, baseline = history.score(leader), history.score(0)
-    if best and baseline and not history.is_out(0) and best <= baseline * (1 + noise(history)):
-        return 0
-    return leader
-
-
-def noise(history: History) -> float:
-    """The least difference that is one: that of two configurations differs by as much between
-    visits."""
-    found = [s for i in history.begun() if i and (s := history.spread(i)) is not None]
-    return max(history.plan.tolerance, mean(found) if found else 0.0)
 
 
 def _baseline(history: History) -> Iterator[Job]:
@@ -150,16 +128,10 @@ def _look(history: History, candidate: int) -> Iterator[Job]:
     step = 2 * plan.tolerance
     rate = _next_rate(climbs, goal or 0.0, step, step, goes_down=not probed)
     if rate is not None:
-        num = _long_enough(plan, plan.rungs[1], rate, _CLIMB_HORIZONS)
+        num = long_enough(plan, plan.rungs[1], rate, _CLIMB_HORIZONS)
         yield make(purpose="climb", rate_rps=rate, num_requests=num)
     elif _needs_check(history, candidate):
         yield make(purpose="quality")
-
-
-def _long_enough(plan: SearchPlan, num: int, rate_rps: float, horizons: float) -> int:
-    """Requests of a load that lasts so many times the SLO's longest limit: at a few percent above
-    its capacity a server's queue takes that long to break it."""
-    return max(num, math.ceil(horizons * plan.horizon_s * rate_rps))
 
 
 def _needs_check(history: History, candidate: int) -> bool:
@@ -262,92 +234,8 @@ def _settle_one(history: History, candidate: int, visit: int) -> Iterator[Job]:
     rate = _next_rate(told, start_rps, plan.tolerance, plan.tolerance, goes_down=True)
     if rate is not None:
         seed = plan.seed + _SETTLE_SEED * (visit - _SETTLE + 1)
-        num = _long_enough(plan, plan.rungs[2], rate, _SETTLE_HORIZONS)
+        num = long_enough(plan, plan.rungs[2], rate, PROOF_HORIZONS)
         yield Job(candidate, "settle", rate, num, seed, plan.level, visit)
 
 
-def _certify(history: History) -> Iterator[Job]:
-    """The proof of the winner and of the baseline, interleaved: A B, B A, A B."""
-    winner = chosen(history)
-    for number in range(history.plan.num_seeds):
-        pair = (0, winner) if number % 2 == 0 else (winner, 0)
-        if number and history.used_share() >= 1.0:
-            return
-        for candidate in dict.fromkeys(pair):
-            jobs = list(_certify_one(history, candidate, number))
-            if jobs:
-                yield jobs[0]
-                return
-
-
-def _certify_one(history: History, candidate: int, number: int) -> Iterator[Job]:
-    plan, visit = history.plan, _CERTIFY + number
-    limit_rps = history.estimate_rps(candidate)
-    if limit_rps is None or history.is_out(candidate):
-        return
-    level = plan.level / 2 / len(_CERTIFY_STEPS)  # each try may succeed by chance
-    num = math.ceil(plan.num_certify / plan.num_seeds)
-    rates = _certify_rates(history, candidate, limit_rps)
-    step = _step(history, candidate, rates)
-    if step < len(rates) and not _is_done(history, candidate, rates[step], visit):
-        seed = plan.seed + _CERTIFY_SEED + 100 * number + step
-        is_first = not any(t.job.rate_rps == rates[step] for t in history.of(candidate, "certify"))
-        rate = rates[step]
-        num = _long_enough(plan, num, rate, _SETTLE_HORIZONS)
-        most = _enough(history, candidate, rate, num, level) if is_first else num
-        yield Job(candidate, "certify", rates[step], most, seed, level, visit)
-    tries = [t for t in history.of(candidate, "refute") if t.seen.verdict != "VOID"]
-    is_open = len(tries) < len(_REFUTE_STEPS) and not any(fails(t.seen) for t in tries)
-    if is_open and (number == 0 or history.used_share() < 1.0):
-        above = limit_rps * (1 + plan.tolerance) ** _REFUTE_STEPS[len(tries)]
-        seed = plan.seed + _REFUTE_SEED + len(tries)
-        num = _long_enough(plan, num, above, _SETTLE_HORIZONS)
-        yield Job(candidate, "refute", above, num, seed, level, visit)
-
-
-def _enough(
-    history: History, candidate: int, rate_rps: float, num: int, level: float
-) -> int:
-    """Requests that a proof may take, of which some may miss, if they depend on each other as they
-    did: it ends sooner if it can."""
-    held = [t.seen for t in history.of(candidate, "climb", "settle") if met(t.seen)]
-    if not held or not held[-1].share:
-        return num
-    independent = _NOT_WITHOUT_MISSES * math.log(level) / math.log1p(-held[-1].share)
-    dependence = max(seen.dependence for seen in held[-3:])
-    most = _MOST_TIMES * num
-    if history.plan.budget_s:
-        most = min(most, int(_PROOF_SHARE * history.plan.budget_s * rate_rps))
-    return max(num, min(most, math.ceil(independent * dependence)))
-
-
-def _certify_rates(history: History, candidate: int, limit_rps: float) -> list[float]:
-    """What passed in the search, if it is near the limit, and less: requests are fresh now."""
-    passed = [
-        t.job.rate_rps
-        for t in history.of(candidate, "climb", "settle")
-        if t.seen.verdict == "PASS" and t.job.rate_rps <= limit_rps
-    ]
-    step = 1 + history.plan.tolerance
-    near, *lower = (limit_rps / step**down for down in _CERTIFY_STEPS)
-    return [max([near, *passed]), *lower]
-
-
-def _step(history: History, candidate: int, rates: Sequence[float]) -> int:
-    """How many of the rates were given up."""
-    for step, rate in enumerate(rates):
-        seen = [t.seen for t in history.of(candidate, "certify")
-                if t.job.rate_rps == rate and t.seen.verdict != "VOID"]  # fmt: skip
-        if not seen or (seen[0].verdict == "PASS" and not any(map(fails, seen))):
-            return step
-    return len(rates)
-
-
-def _is_done(history: History, candidate: int, rate_rps: float, visit: int) -> bool:
-    return any(
-        t.job.rate_rps == rate_rps and t.seen.verdict != "VOID"
-        for t in history.of(candidate, "certify", visit=visit)
-    )
-
-
-_STAGES = ((0, _baseline), (0, _explore), (_SETTLE, _settle), (_CERTIFY, _certify))
+_STAGES = ((0, _baseline), (0, _explore), (_SETTLE, _settle), (FIRST_VISIT, certify))

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from ..schema.campaign import Capacity, Purpose, SearchPlan, Seen, Told
 from ..schema.capacity import Probe
+from ..stats import mean
 from .max_rate import bracket
 
 BRACKETED: tuple[Purpose, ...] = ("climb", "settle")
@@ -176,6 +177,24 @@ class History:
         return History(self.plan, [t for t in self.told if t.job.visit < visit])
 
 
+def chosen(history: History) -> int:
+    """The best by all that was seen; the baseline where they cannot be told apart."""
+    leader = history.leader()
+    if leader is None:
+        return 0
+    best, baseline = history.score(leader), history.score(0)
+    if best and baseline and not history.is_out(0) and best <= baseline * (1 + noise(history)):
+        return 0
+    return leader
+
+
+def noise(history: History) -> float:
+    """The least difference that is one: that of two configurations differs by as much between
+    visits."""
+    found = [s for i in history.begun() if i and (s := history.spread(i)) is not None]
+    return max(history.plan.tolerance, mean(found) if found else 0.0)
+
+
 def fails(seen: Seen) -> bool:
     """Disproven."""
     return seen.verdict == "FAIL" or (seen.saturated and seen.verdict != "VOID")
@@ -242,3 +261,8 @@ def distance(plan: SearchPlan, one: int, other: int) -> int:
 def _is_void(seen: Seen) -> bool:
     return seen.verdict == "VOID"
 
+
+def long_enough(plan: SearchPlan, num: int, rate_rps: float, horizons: float) -> int:
+    """Requests of a load that lasts so many times the SLO's longest limit: at a few percent above
+    its capacity a server's queue takes that long to break it."""
+    return max(num, math.ceil(horizons * plan.horizon_s * rate_rps))
