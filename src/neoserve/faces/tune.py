@@ -22,7 +22,7 @@ from ..measure.quality.task import read_questions
 from ..schema.campaign import Campaign, Recommendation, SearchPlan, Told
 from ..schema.space import Candidate, Space
 from ..schema.workload import Slo, Workload
-from ..tune.campaign import begin, carry_out, recorded
+from ..tune.campaign import begin, carry_out, close_unfinished, recorded
 from ..tune.candidates import candidates
 from ..tune.conclude import EndedBy, conclude
 from ..tune.guard import BUDGET_SHARE
@@ -212,11 +212,9 @@ def resume(path: Path, note: Say) -> Tuned:
     run = Run.open(path)
     campaign, plan, told = recorded(run)
     _refuse_other_host(run)
-    for left in run.unfinished():  # it was under way: it is done again
-        rows = run.put_blob(left.rows)
-        run.record("closed", {"started": left.started.seq, "rows": rows,
-                              "reason": "the campaign was stopped while it ran"})  # fmt: skip
-    note(f"resuming {path}: {len(told)} jobs are done")
+    num_left = close_unfinished(run)
+    again = f", {num_left} under way when it stopped is done again" if num_left else ""
+    note(f"resuming {path}: {len(told)} jobs are done{again}")
     return search(run, campaign, plan, told, note)
 
 
