@@ -49,11 +49,11 @@ def show_found(found: Recommendation, folder: str, head: str) -> str:
     parts = [answer(found), standings(found.standings)]
     if facts := _facts(found):
         parts.append(pairs("", facts).strip("\n"))
-    parts += [
-        f"Run folder {folder}, ledger head {head}\n"
-        f"Serve it: {folder}/recipe/run.sh; what it rests on: {folder}/recipe/README.md\n"
-        f"Check it: neoserve verify {folder} --head {head}"
-    ]
+    lines = [f"Run folder {folder}, ledger head {head}"]
+    if found.pick.capacity.low_rps is not None:
+        readme = f"what it rests on: {folder}/recipe/README.md"
+        lines.append(f"Serve it: {folder}/recipe/run.sh; {readme}")
+    parts.append("\n".join([*lines, f"Check it: neoserve verify {folder} --head {head}"]))
     if found.ended_by == "interrupted":
         parts.append(f"Go on: neoserve tune --resume {folder}")
     return "\n\n".join(parts)
@@ -63,6 +63,8 @@ def answer(found: Recommendation) -> str:
     """One sentence: what to run, what it holds, how much better that is."""
     pick, slo = found.pick, found.slo.show()
     capacity = pick.capacity
+    if not has_run(found):
+        return wrap(f"Nothing that was tried runs here: {found.baseline.reason}.", "")
     if capacity.low_rps is None:
         return wrap(f"Nothing that was tried keeps {slo} at any rate.", "")
     name = pick.candidate.show()
@@ -73,6 +75,11 @@ def answer(found: Recommendation) -> str:
         else f"{who}: looks like holding {_rate(capacity.low_rps)} within {slo}, not proven"
     )
     return wrap(f"{holds}{_cost(found)}. {gain(found.gain)}", "")
+
+
+def has_run(found: Recommendation) -> bool:
+    """Whether any server started."""
+    return any(s.state not in ("crashed", "untried") for s in found.standings)
 
 
 def gain(found: Gain) -> str:
