@@ -46,7 +46,7 @@ ASK = ("tune", "--slo", "ttft:p95<3s")
 @pytest.fixture
 def four_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     """A host that is none, and whose memory needs no second to be measured."""
-    monkeypatch.setattr(tune, "host_facts", lambda engine, device: facts(cores=4))
+    monkeypatch.setattr(tune, "host_facts", lambda *_: facts(cores=4))
 
 
 # what is refused
@@ -117,7 +117,8 @@ def test_another_host_goes_on_with_nothing(refused: Refused, tmp_path: Path) -> 
     assert "was measured on a CPU that is not here" in refused("tune", "--resume", str(run.path))
 
 
-def test_secrets_are_not_written_into_runs(cli: Cli, four_cores: None) -> None:
+@pytest.mark.usefixtures("four_cores")
+def test_secrets_are_not_written_into_runs(cli: Cli) -> None:
     said = cli(*ASK, "--", "--api-key", "hunter2")
     assert said.code == 2
     assert "--api-key would be kept in the run folder" in said.err
@@ -153,7 +154,8 @@ def test_a_context_holds_the_longest_request_that_is_likely() -> None:
     assert context_tokens(Workload(prompt_tokens=100, output_tokens=100, turns=3)) == 768
 
 
-def test_a_dry_run_names_the_candidates_and_the_time(cli: Cli, four_cores: None) -> None:
+@pytest.mark.usefixtures("four_cores")
+def test_a_dry_run_names_the_candidates_and_the_time(cli: Cli) -> None:
     said = cli(*ASK, "--dry-run", "--max-candidates", "5", "--isl", "64", "--osl", "8",
                "--budget", "30m", "--rungs", "10,20,30", "--", "--mlock")  # fmt: skip
     assert said.code == 0
@@ -166,7 +168,8 @@ def test_a_dry_run_names_the_candidates_and_the_time(cli: Cli, four_cores: None)
     assert [line.split()[0] for line in rows] == ["1", "2", "3", "4", "5"]
 
 
-def test_a_dry_run_in_json_is_the_plan(cli: Cli, four_cores: None) -> None:
+@pytest.mark.usefixtures("four_cores")
+def test_a_dry_run_in_json_is_the_plan(cli: Cli) -> None:
     words = ("--max-candidates", "6", "--request-rate", "3", "--seed", "7", "--price", "2",
              "--budget", "$5", "--certify-seeds", "2", "--finalists", "1")  # fmt: skip
     plan = SearchPlan.parse(cli(*ASK, "--dry-run", "--json", *words).document, "plan")
@@ -178,9 +181,8 @@ def test_a_dry_run_in_json_is_the_plan(cli: Cli, four_cores: None) -> None:
     assert len({candidate.id for candidate in plan.candidates}) == 6
 
 
-def test_the_space_that_is_printed_is_read_back(
-    cli: Cli, four_cores: None, tmp_path: Path
-) -> None:
+@pytest.mark.usefixtures("four_cores")
+def test_the_space_that_is_printed_is_read_back(cli: Cli, tmp_path: Path) -> None:
     said = cli(*ASK, "--print-space", "--", "--cache-reuse", "256")
     assert said.code == 0
     path = tmp_path / "space.toml"
@@ -193,9 +195,8 @@ def test_the_space_that_is_printed_is_read_back(
     assert tomllib.loads(again.out) == tomllib.loads(said.out)
 
 
-def test_points_of_a_space_file_are_the_candidates(
-    cli: Cli, four_cores: None, tmp_path: Path
-) -> None:
+@pytest.mark.usefixtures("four_cores")
+def test_points_of_a_space_file_are_the_candidates(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "two.toml"
     path.write_text("[[candidates]]\nthreads = 2\nparallel = 8\n")
     document = cli(*ASK, "--dry-run", "--json", "--space", str(path)).document
