@@ -74,7 +74,7 @@ class ScriptedExecutor:
         )
         logprob = math.fsum(d.logprob for d in documents)
         return QualityScore(
-            key="sha256:" + candidate.id * 8, text="sha256:" + "0" * 64, text_name="scripted",
+            key=candidate.id * 8, text="0" * 64, text_name="scripted",
             window_tokens=512, method="echo", documents=documents,
             word_perplexity=math.exp(-logprob / sum(d.num_words for d in documents)),
             token_perplexity=math.exp(-logprob / sum(d.num_tokens for d in documents)),

@@ -20,6 +20,7 @@ from ..schema.campaign import Recommendation
 from ..schema.workload import Slo, Workload
 from ..tune.forecast import forecast
 from ..units import show_duration
+from .bench import fresh_folder
 from .tune import TuneAsk, Tuned, exit_code, prepare, search, start_campaign
 from .tune_tables import show_found, show_plan
 
@@ -36,6 +37,7 @@ def run(minutes: float, out: str, note: Say, as_json: bool = False) -> int:
     """Exit code 0 when a rate is certified, 3 when nothing was proven."""
     if not 0 < minutes <= 600:
         raise AskError(f"--minutes {minutes:g}: expected more than 0, up to 600")
+    fresh_folder(Path(out))  # refused before anything is made
     began_s = time.monotonic()
     note(f"1/4 two more precisions of the bundled model, for the quality guard: {VARIANTS}")
     checkpoints = variants(Path(out).parent / "models", note)

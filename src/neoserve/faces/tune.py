@@ -10,11 +10,17 @@ from typing import NamedTuple
 
 import msgspec
 
-from ..errors import EXIT_INCONCLUSIVE, EXIT_MET, EXIT_NOT_MET, AskError
+from ..errors import (
+    EXIT_ENGINE_FAILED,
+    EXIT_INCONCLUSIVE,
+    EXIT_MET,
+    EXIT_NOT_MET,
+    AskError,
+)
 from ..evidence.run import Run
 from ..evidence.verify import verify_run
 from ..measure.engine import llamacpp, vllm
-from ..measure.engine.driver import flag_value
+from ..measure.engine.driver import check_model
 from ..measure.figures import recompute
 from ..measure.host import host_print
 from ..measure.quality.documents import Documents, read_documents, shipped
@@ -22,7 +28,7 @@ from ..measure.quality.task import read_questions
 from ..schema.campaign import Campaign, Recommendation, SearchPlan, Told
 from ..schema.space import Candidate, Space
 from ..schema.workload import Slo, Workload
-from ..tune.campaign import begin, carry_out, recorded
+from ..tune.campaign import begin, carry_out, close_unfinished, recorded
 from ..tune.candidates import candidates
 from ..tune.conclude import EndedBy, conclude
 from ..tune.guard import BUDGET_SHARE
@@ -32,10 +38,11 @@ from ..tune.local import LocalExecutor
 from ..tune.planner import Planner
 from ..tune.recommend import recommend
 from ..tune.session import Interrupted
-from ..tune.space import engine_config, space_for
-from ..tune.space_file import applied, read_space_file
+from ..tune.space import engine_config, knobs_of, space_for
+from ..tune.space_file import SpaceFile, applied, read_space_file
 from .bench import fresh_folder, public_words, refuse_secrets
 from .recipe import write_recipe
+from .tune_tables import has_run
 from .tune_view import View
 
 Say = Callable[[str], None]
@@ -94,16 +101,16 @@ class Tuned(NamedTuple):
 
 def prepare(ask: TuneAsk, note: Say) -> Prepared:
     """Space, candidates and plan. Starts nothing. Raises AskError."""
-    for name in filter(None, (ask.quality_text, ask.quality_task, ask.workload.dataset)):
-        if not Path(name).is_file():
-            raise AskError(f"{name} is no file; expected one to read")
     if not any(t.statistic.startswith("p") for t in ask.slo.targets):
         raise AskError(
             "tune needs an SLO with a percentile to prove, such as --slo 'ttft:p95<3s; "
             "tpot:p95<200ms'"
         )
+    file = read_space_file(Path(ask.space_file)) if ask.space_file else SpaceFile()
+    checkpoints = file.checkpoints | ask.checkpoints
+    _refuse_missing(ask, checkpoints)
     note("reading this host (its memory's bandwidth takes a second) ...")
-    space, facts = _space(ask)
+    space, facts = _space(ask, file, checkpoints)
     refuse_secrets(engine_config(space, Candidate({}, "default")))
     planner, why_not = _planner(space, facts, ask)
     listed = candidates(
@@ -131,9 +138,23 @@ def prepare(ask: TuneAsk, note: Say) -> Prepared:
     return Prepared(campaign, _plan(ask, served, space, listed.candidates))
 
 
-def _space(ask: TuneAsk) -> tuple[Space, HostFacts]:
+def _refuse_missing(ask: TuneAsk, checkpoints: dict[str, str]) -> None:
+    """What is not there would be a crash of every candidate."""
+    knobs_of(ask.engine, ask.device)
+    files = [ask.quality_text, ask.quality_task, ask.workload.dataset]
+    if ask.engine == "llama.cpp":
+        files += [ask.model, *checkpoints.values()]
+    for name in filter(None, files):
+        if not Path(name).is_file():
+            raise AskError(f"{name} is no file; expected one to read")
+    for name in (ask.model, *checkpoints.values()):
+        check_model(name)
+
+
+def _space(
+    ask: TuneAsk, file: SpaceFile, checkpoints: dict[str, str]
+) -> tuple[Space, HostFacts]:
     facts = host_facts(ask.engine, ask.device)
-    file = read_space_file(Path(ask.space_file)) if ask.space_file else None
     version = ""
     if ask.engine == "vllm":
         version = vllm.config(ask.model).version
@@ -145,12 +166,11 @@ def _space(ask: TuneAsk) -> tuple[Space, HostFacts]:
         facts,
         device=ask.device,  # type: ignore[arg-type]
         version=version,
-        checkpoints=(file.checkpoints if file else {}) | ask.checkpoints,
+        checkpoints=checkpoints,
         context_tokens=context_tokens(ask.workload),
         client_workers=ask.workers,
     )
-    if file is not None:
-        space = applied(space, file)
+    space = applied(space, file)
     return space.replace(pins=space.pins | ask.pins), facts
 
 
@@ -223,11 +243,9 @@ def resume(path: Path, note: Say) -> Tuned:
     run = Run.open(path)
     campaign, plan, told = recorded(run)
     _refuse_other_host(run)
-    for left in run.unfinished():  # it was under way: it is done again
-        rows = run.put_blob(left.rows)
-        run.record("closed", {"started": left.started.seq, "rows": rows,
-                              "reason": "the campaign was stopped while it ran"})  # fmt: skip
-    note(f"resuming {path}: {len(told)} jobs are done")
+    num_left = close_unfinished(run)
+    again = f", {num_left} under way when it stopped is done again" if num_left else ""
+    note(f"resuming {path}: {len(told)} jobs are done{again}")
     return search(run, campaign, plan, told, note)
 
 
@@ -291,25 +309,12 @@ def hand_over(
 
 
 def exit_code(found: Recommendation) -> int:
-    """0 something is certified, 1 nothing keeps the SLO, 3 nothing was proven or it was stopped."""
+    """0 something is certified, 1 nothing keeps the SLO, 3 nothing was proven or it was stopped,
+    4 nothing ran."""
     if found.ended_by == "interrupted":
         return EXIT_INCONCLUSIVE
+    if not has_run(found):
+        return EXIT_ENGINE_FAILED
     if found.pick.capacity.certified_rps is not None:
         return EXIT_MET
     return EXIT_NOT_MET if found.pick.capacity.low_rps is None else EXIT_INCONCLUSIVE
-
-
-def pinned(words: tuple[str, ...]) -> dict[str, str]:
-    """The engine's own arguments after ``--``: the same in every candidate. Raises AskError."""
-    found: dict[str, str] = {}
-    for i, word in enumerate(words):
-        if word.startswith("-"):
-            name, equals, value = word.partition("=")
-            following = words[i + 1] if i + 1 < len(words) else "-"
-            plain = "" if following.startswith("-") else following
-            found[name] = value if equals else plain
-        elif i == 0 or not words[i - 1].startswith("-") or "=" in words[i - 1]:
-            raise AskError(f"{word!r} after -- follows no flag; expected --flag value")
-    if flag_value(words, "--host", "--port") is not None:
-        raise AskError("--host and --port are chosen when the engine starts: leave them out")
-    return found

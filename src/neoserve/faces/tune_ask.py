@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
 from ..errors import EXIT_MET, AskError
+from ..measure.engine.driver import flag_value
 from ..schema.workload import Slo, Workload
 from ..tune.forecast import forecast
 from ..tune.space_file import space_toml
 from ..units import parse_duration_s
 from .bench_ask import price_of
-from .tune import TuneAsk, exit_code, pinned, prepare, resume, search, start_campaign
+from .tune import TuneAsk, exit_code, prepare, resume, search, start_campaign
 from .tune_tables import show_found, show_plan
 
 
 def run(args: argparse.Namespace, note: Callable[[str], None]) -> int:
     """Search, or say what would be searched. Returns the exit code."""
     if args.resume:
+        _refuse_more(args)
         found = resume(Path(args.resume), note)
     else:
         ask = tune_ask(args)
@@ -43,6 +46,15 @@ def _json(document: bytes) -> str:
     return msgspec.json.format(document, indent=2).decode()
 
 
+def _refuse_more(args: argparse.Namespace) -> None:
+    given = {"MODEL": args.model, "--slo": args.slo, "--space": args.space, "--budget": args.budget,
+             "arguments after --": args.engine_args}  # fmt: skip
+    if also := [name for name, value in given.items() if value]:
+        raise AskError(
+            f"--resume goes on with what the folder was asked: leave out {', '.join(also)}"
+        )
+
+
 def tune_ask(args: argparse.Namespace) -> TuneAsk:
     """Raises AskError."""
     budget = budgets(args.budget or [])
@@ -59,6 +71,10 @@ def tune_ask(args: argparse.Namespace) -> TuneAsk:
             raise AskError(f"{flag} is {value}; expected at least 1")
     if args.rate is not None and not 0 < args.rate <= 1e5:
         raise AskError(f"--request-rate is {args.rate:g}; expected requests per second up to 10^5")
+    if args.isl < 1 or args.osl < 1:
+        raise AskError(f"--isl {args.isl}, --osl {args.osl}: expected at least 1 token of each")
+    if args.timeout <= 0:
+        raise AskError(f"--timeout is {args.timeout:g}; expected seconds above 0")
     if not 0 < args.tolerance < 0.5 or args.burstiness <= 0:
         raise AskError("--tolerance has to lie between 0 and 50 %, --burstiness above 0")
     return TuneAsk(
@@ -110,20 +126,16 @@ def budgets(texts: list[str]) -> dict[str, float | int]:
         words = text.strip().lower()
         try:
             if words.startswith("$"):
-                found["budget_usd"] = _above_0(float(words[1:]), text)
+                found["budget_usd"] = float(words[1:])
             elif words.endswith(("trials", "trial")):
-                found["budget_trials"] = int(_above_0(int(words.split("trial")[0]), text))
+                found["budget_trials"] = int(words.split("trial")[0])
             else:
-                found["budget_s"] = _above_0(parse_duration_s(words), text)
-        except ValueError:
+                found["budget_s"] = parse_duration_s(words)
+        except (ValueError, AskError):
             raise AskError(f"--budget {text!r}: expected 30m, '50 trials' or '$5'") from None
+        if not all(0 < value < math.inf for value in found.values()):
+            raise AskError(f"--budget {text!r} is nothing to spend; expected more than 0")
     return found
-
-
-def _above_0(value: float, text: str) -> float:
-    if value <= 0:
-        raise AskError(f"--budget {text!r} leaves nothing to spend; expected more than 0")
-    return value
 
 
 def _checkpoints(pairs: list[str]) -> dict[str, str]:
@@ -133,4 +145,20 @@ def _checkpoints(pairs: list[str]) -> dict[str, str]:
         if not equals or not name or not path:
             raise AskError(f"--checkpoint {pair!r} is not NAME=PATH, such as w8a8=models/w8a8")
         found[name] = path
+    return found
+
+
+def pinned(words: tuple[str, ...]) -> dict[str, str]:
+    """The engine's own arguments after ``--``: the same in every candidate. Raises AskError."""
+    found: dict[str, str] = {}
+    for i, word in enumerate(words):
+        if word.startswith("-"):
+            name, equals, value = word.partition("=")
+            following = words[i + 1] if i + 1 < len(words) else "-"
+            plain = "" if following.startswith("-") else following
+            found[name] = value if equals else plain
+        elif i == 0 or not words[i - 1].startswith("-") or "=" in words[i - 1]:
+            raise AskError(f"{word!r} after -- follows no flag; expected --flag value")
+    if flag_value(words, "--host", "--port") is not None:
+        raise AskError("--host and --port are chosen when the engine starts: leave them out")
     return found

@@ -49,11 +49,15 @@ def show_found(found: Recommendation, folder: str, head: str) -> str:
     parts = [answer(found), standings(found.standings)]
     if facts := _facts(found):
         parts.append(pairs("", facts).strip("\n"))
-    parts.append(
-        f"Serve it   {folder}/recipe/run.sh, or another file of {folder}/recipe\n"
-        f"Read on    {folder}/recipe/README.md: what it rests on, its limits\n"
-        f"Check it   neoserve verify {folder} --head {head}"
-    )
+    lines = [f"Check it   neoserve verify {folder} --head {head}"]
+    if found.pick.capacity.low_rps is not None:
+        lines = [
+            f"Serve it   {folder}/recipe/run.sh, or another file of {folder}/recipe",
+            f"Read on    {folder}/recipe/README.md: what it rests on, its limits",
+            *lines,
+        ]
+    parts.append("
+".join(lines))
     if found.ended_by == "interrupted":
         parts.append(f"Go on: neoserve tune --resume {folder}")
     return "\n\n".join(parts)
@@ -63,6 +67,8 @@ def answer(found: Recommendation) -> str:
     """One sentence: what to run, what it holds, how much better that is."""
     pick, slo = found.pick, found.slo.show()
     capacity = pick.capacity
+    if not has_run(found):
+        return wrap(f"Nothing that was tried runs here: {found.baseline.reason}.", "")
     if capacity.low_rps is None:
         return wrap(f"Nothing that was tried keeps {slo} at any rate.", "")
     name = pick.candidate.show()
@@ -73,6 +79,11 @@ def answer(found: Recommendation) -> str:
         else f"{who}: looks like holding {_rate(capacity.low_rps)} within {slo}, not proven"
     )
     return wrap(f"{holds}{_cost(found)}. {gain(found.gain)}", "")
+
+
+def has_run(found: Recommendation) -> bool:
+    """Whether any server started."""
+    return any(s.state not in ("crashed", "untried") for s in found.standings)
 
 
 def gain(found: Gain) -> str:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from ..errors import AskError, EngineFailed, Error, EvidenceBroken
 from ..evidence.run import Run
+from ..evidence.verify import repair
 from ..measure.figures import Observed
 from ..measure.verdict import judge
 from ..schema.campaign import Campaign, Job, SearchPlan, Seen, Told
@@ -54,7 +55,11 @@ def begin(run: Run, campaign: Campaign, plan: SearchPlan) -> None:
 
 
 def recorded(run: Run) -> tuple[Campaign, SearchPlan, list[Told]]:
-    """What a folder's campaign was asked, and its jobs so far. Raises AskError, EvidenceBroken."""
+    """What a folder's campaign was asked, and its jobs so far. Raises AskError, EvidenceBroken.
+
+    A last line that a kill tore is cut off first, as the next append would.
+    """
+    repair(run.path)
     entries = run.entries()
     begun = next((entry for entry in entries if entry.kind == "campaign"), None)
     if begun is None:
@@ -72,6 +77,16 @@ def told_in(entries: list[LedgerEntry]) -> list[Told]:
         return [Told.parse(e.body["told"], "told") for e in entries if "told" in e.body]
     except AskError as error:
         raise EvidenceBroken(f"a job in the ledger cannot be read: {error}") from None
+
+
+def close_unfinished(run: Run) -> int:
+    """Close loads that a crash or a kill ended, whose jobs are done again; how many there were."""
+    found = run.unfinished()
+    for left in found:
+        run.close_unfinished(
+            left.started.seq, left.rows, "the campaign was stopped while it ran"
+        )
+    return len(found)
 
 
 def carry_out(
@@ -116,7 +131,8 @@ def _loaded(run: Run, plan: SearchPlan, job: Job, executor: Executor) -> Told:
 
 
 def _failed(run: Run, job: Job, executor: Executor, reason: str) -> Told:
-    told = Told(job, Seen(verdict="VOID", spent_s=executor.spent_s(), crash=reason))
+    spent_s = _scored_s(run) + executor.spent_s()
+    told = Told(job, Seen(verdict="VOID", spent_s=spent_s, crash=reason))
     run.record("crash", {"told": told.to_data()})
     return told
 
@@ -152,7 +168,7 @@ def _checked(
         return _failed(run, job, executor, str(error))
     except Error as error:
         quality = unmeasurable(str(error), budget_share=campaign.quality_budget_share)
-    seen = Seen(spent_s=executor.spent_s(), quality=quality)
+    seen = Seen(spent_s=_scored_s(run) + executor.spent_s(), quality=quality)
     told = Told(job, seen)
     run.record("quality", {"told": told.to_data()})
     return told
@@ -165,6 +181,19 @@ def _score(run: Run, candidate: Candidate, executor: Executor) -> QualityScore:
         if entry.kind == "score" and entry.body.get("settings") == settings:
             return QualityScore.parse(entry.body.get("score"), "score")
     score = executor.score(candidate)
-    run.record("score", {"settings": settings, "score": score.to_data()})
+    body = {"settings": settings, "score": score.to_data(), "spent_s": executor.spent_s()}
+    run.record("score", body)
     return score
+
+
+def _scored_s(run: Run) -> float:
+    """Engine time of scores since the last job was told, whoever measured them: a check that was
+    stopped between its scores costs as much as one that was not."""
+    spent_s = 0.0
+    for entry in reversed(run.entries()):
+        if "told" in entry.body:
+            break
+        if entry.kind == "score":
+            spent_s += float(entry.body.get("spent_s", 0.0))
+    return spent_s
 

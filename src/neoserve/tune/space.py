@@ -39,7 +39,7 @@ def space_for(
     by name; `version` is as the engine's configuration says it; `context_tokens` is the longest
     request.
     """
-    makers = _knobs_of(engine, device)
+    makers = knobs_of(engine, device)
     asked = Asked(model, version_of(version), context_tokens, client_workers, checkpoints or {})
     pins = {"--max-model-len": str(context_tokens)} if engine == "vllm" else {}
     notes = [f"each request is given {context_tokens:,} tokens of context in every candidate"]
@@ -52,7 +52,8 @@ def space_for(
     )  # fmt: skip
 
 
-def _knobs_of(engine: str, device: str) -> ModuleType:
+def knobs_of(engine: str, device: str) -> ModuleType:
+    """Who makes the knobs. Raises AskError for an engine or a device without."""
     makers = {
         ("llama.cpp", "cpu"): llamacpp_knobs,
         ("vllm", "cpu"): vllm_cpu,
@@ -74,7 +75,7 @@ def version_of(text: str) -> tuple[int, ...]:
 def known_good(space: Space, facts: HostFacts) -> tuple[KnownGood, ...]:
     """Settings to try first, as far as the space has their knobs and values."""
     found = []
-    for setting in _knobs_of(space.engine, space.device).known_good(facts):
+    for setting in knobs_of(space.engine, space.device).known_good(facts):
         knobs = {
             name: value
             for name, value in setting.knobs.items()

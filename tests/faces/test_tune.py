@@ -1,0 +1,415 @@
+"""`neoserve tune` from its words to its answer; the search itself is tested with its own room."""
+
+from __future__ import annotations
+
+import tomllib
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from neoserve.errors import AskError
+from neoserve.evidence.run import Run
+from neoserve.evidence.verify import verify_run
+from neoserve.faces import tune
+from neoserve.faces.tune import context_tokens, exit_code
+from neoserve.faces.tune_ask import budgets, pinned
+from neoserve.faces.tune_tables import answer, gain, show_found, standings
+from neoserve.faces.tune_view import View, outcome
+from neoserve.measure.figures import recompute
+from neoserve.schema.campaign import (
+    Campaign,
+    Capacity,
+    Compared,
+    Gain,
+    Job,
+    Recommendation,
+    SearchPlan,
+    Seen,
+    Told,
+)
+from neoserve.schema.quality import QualityCheck
+from neoserve.schema.space import Candidate, Space
+from neoserve.schema.workload import Slo, Workload
+from neoserve.tune.campaign import begin, told_in
+from neoserve.tune.space_file import read_space_file
+from recipe.sample import HEAD, graviton, llamacpp, standing
+from tune.hosts import facts
+
+from .conftest import Cli
+
+Refused = Callable[..., str]
+ASK = ("tune", "--slo", "ttft:p95<3s")
+
+
+@pytest.fixture
+def four_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host that is none, and whose memory needs no second to be measured."""
+    monkeypatch.setattr(tune, "host_facts", lambda *_: facts(cores=4))
+
+
+# what is refused
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("tune",), "needs an SLO with a percentile"),
+        (("tune", "--slo", "ttft:mean<3s"), "needs an SLO with a percentile"),
+        (("tune", "--slo", "quality<4%"), "needs an SLO with a percentile"),
+        (("tune", "--slo", "ttft"), "write it as 'ttft:p95<3s'"),
+        ((*ASK, "--budget", "soon"), "--budget 'soon': expected 30m, '50 trials' or '$5'"),
+        ((*ASK, "--budget", "0m"), "--budget '0m' is nothing to spend"),
+        ((*ASK, "--budget", "0 trials"), "--budget '0 trials' is nothing to spend"),
+        ((*ASK, "--budget", "1.5 trials"), "--budget '1.5 trials': expected"),
+        ((*ASK, "--budget", "$x", "--price", "1"), "--budget '$x': expected"),
+        ((*ASK, "--budget", "$nan", "--price", "1"), "--budget '$nan' is nothing to spend"),
+        ((*ASK, "--budget=$-5", "--price", "1"), "--budget '$-5' is nothing to spend"),
+        ((*ASK, "--budget", "$5"), "give --price or --on"),
+        ((*ASK, "--rungs", "40,150"), "three growing numbers"),
+        ((*ASK, "--rungs", "40,30,20"), "three growing numbers"),
+        ((*ASK, "--rungs", "0,30,60"), "three growing numbers"),
+        ((*ASK, "--rungs", "a,b,c"), "--rungs"),
+        ((*ASK, "--engine", "tgi"), "engine 'tgi' has no space to search; expected llama.cpp or"),
+        ((*ASK, "--device", "gpu"), "llama.cpp is searched on CPUs only"),
+        ((*ASK, "--device", "tpu"), "choose from"),
+        ((*ASK, "--space", "none.toml"), "space file none.toml: No such file"),
+        ((*ASK, "--space", __file__), "expected a name that ends in .toml"),
+        (("tune", "none.gguf", *ASK[1:]), "none.gguf is no file"),
+        (("tune", "/none", "--engine", "vllm", *ASK[1:]), "model /none is not there"),
+        ((*ASK, "--checkpoint", "q8_0"), "is not NAME=PATH"),
+        ((*ASK, "--checkpoint", "q8_0=none.gguf"), "none.gguf is no file"),
+        ((*ASK, "--quality-text", "none.txt"), "none.txt is no file"),
+        ((*ASK, "--quality-task", "none.jsonl"), "none.jsonl is no file"),
+        ((*ASK, "--dataset-path", "none.jsonl"), "none.jsonl is no file"),
+        ((*ASK, "--tolerance", "60%"), "--tolerance has to lie between"),
+        ((*ASK, "--certify-seeds", "0"), "--certify-seeds is 0"),
+        ((*ASK, "--max-candidates", "0"), "--max-candidates is 0"),
+        ((*ASK, "--request-rate", "-1"), "--request-rate is -1"),
+        ((*ASK, "--isl", "0"), "expected at least 1 token"),
+        ((*ASK, "--osl", "0"), "expected at least 1 token"),
+        ((*ASK, "--timeout", "0"), "--timeout is 0"),
+        ((*ASK, "--", "stray"), "'stray' after -- follows no flag"),
+        ((*ASK, "--", "--mlock", "on", "stray"), "'stray' after -- follows no flag"),
+        ((*ASK, "--", "--port=80"), "--host and --port are chosen"),
+        (("tune", "--resume", "none"), "none is no run folder"),
+        (("tune", "--resume", "none", *ASK[1:], "--", "--mlock"),
+         "leave out --slo, arguments after --"),
+    ],
+)  # fmt: skip
+def test_a_bad_ask_is_one_sentence(refused: Refused, words: tuple[str, ...], said: str) -> None:
+    assert said in refused(*words)
+
+
+def test_only_a_campaign_can_be_resumed(refused: Refused, tmp_path: Path) -> None:
+    run = Run.create(tmp_path / "bench", "bench", seed=0, versions={}, argv=())
+    assert "holds no campaign" in refused("tune", "--resume", str(run.path))
+    assert [e.kind for e in run.entries()] == ["run"], "a refusal writes nothing"
+
+
+def test_another_host_goes_on_with_nothing(refused: Refused, tmp_path: Path) -> None:
+    host = facts().host.replace(cpu_model="a CPU that is not here")
+    run = Run.create(tmp_path / "run", "tune", seed=0, versions={}, host=host, argv=())
+    asked = Campaign(space=Space(engine="llama.cpp", device="cpu", model="m", knobs=()),
+                     workload=Workload(), slo=Slo(), context_tokens=1)  # fmt: skip
+    begin(run, asked, SearchPlan(candidates=(Candidate({}, "default"),), start_rps=1.0))
+    assert "was measured on a CPU that is not here" in refused("tune", "--resume", str(run.path))
+
+
+@pytest.mark.usefixtures("four_cores")
+def test_secrets_are_not_written_into_runs(cli: Cli) -> None:
+    said = cli(*ASK, "--", "--api-key", "hunter2")
+    assert said.code == 2
+    assert "--api-key would be kept in the run folder" in said.err
+    assert "hunter2" not in said.err
+
+
+# what was asked
+
+
+def test_budgets_are_time_trials_and_money() -> None:
+    assert budgets(["30m", "50 trials", "$2.50"]) == {
+        "budget_s": 1800.0, "budget_trials": 50, "budget_usd": 2.5,
+    }  # fmt: skip
+    assert budgets(["1 trial", "2h"]) == {"budget_trials": 1, "budget_s": 7200.0}
+    assert budgets([]) == {}
+
+
+def test_arguments_after_the_dashes_are_pins() -> None:
+    words = ("--mlock", "--cache-reuse", "256", "--numa=distribute", "-ngl", "0")
+    assert pinned(words) == {
+        "--mlock": "", "--cache-reuse": "256", "--numa": "distribute", "-ngl": "0",
+    }  # fmt: skip
+    assert pinned(()) == {}
+    with pytest.raises(AskError, match="'x' after -- follows no flag"):
+        pinned(("--numa=distribute", "x"))
+
+
+def test_a_context_holds_the_longest_request_that_is_likely() -> None:
+    assert context_tokens(Workload(prompt_tokens=100, output_tokens=28)) == 256  # 128 + 64
+    assert context_tokens(Workload(prompt_tokens=100, output_tokens=100)) == 512
+    varied = Workload(prompt_tokens=100, output_tokens=28, prompt_tokens_cv=1.0)
+    assert context_tokens(varied) == 512  # 4 x 100 + 28 + 64
+    assert context_tokens(Workload(prompt_tokens=100, output_tokens=100, turns=3)) == 768
+
+
+@pytest.mark.usefixtures("four_cores")
+def test_a_dry_run_names_the_candidates_and_the_time(cli: Cli) -> None:
+    said = cli(*ASK, "--dry-run", "--max-candidates", "5", "--isl", "64", "--osl", "8",
+               "--budget", "30m", "--rungs", "10,20,30", "--", "--mlock")  # fmt: skip
+    assert said.code == 0
+    text = " ".join(said.out.split())
+    assert "1 engine defaults default" in text
+    assert "rungs of 10, 20, 30 requests, then 800 over 3 seeds" in text
+    assert "If the predictions are right this takes about" in text
+    assert "The budget is 30.0 min" in text
+    rows = [line for line in said.out.splitlines() if line[:2].strip().isdigit()]
+    assert [line.split()[0] for line in rows] == ["1", "2", "3", "4", "5"]
+
+
+@pytest.mark.usefixtures("four_cores")
+def test_a_dry_run_in_json_is_the_plan(cli: Cli) -> None:
+    words = ("--max-candidates", "6", "--request-rate", "3", "--seed", "7", "--price", "2",
+             "--budget", "$5", "--certify-seeds", "2", "--finalists", "1")  # fmt: skip
+    plan = SearchPlan.parse(cli(*ASK, "--dry-run", "--json", *words).document, "plan")
+    assert len(plan.candidates) == 6
+    assert plan.candidates[0] == plan.candidates[0].replace(knobs={}, origin="default")
+    assert (plan.start_rps, plan.seed, plan.num_seeds, plan.num_finalists) == (3.0, 7, 2, 1)
+    assert (plan.budget_usd, plan.usd_per_hour, plan.budget_s) == (5.0, 2.0, None)
+    assert plan.horizon_s == 3.0  # the SLO's longest limit
+    assert len({candidate.id for candidate in plan.candidates}) == 6
+
+
+@pytest.mark.usefixtures("four_cores")
+def test_the_space_that_is_printed_is_read_back(cli: Cli, tmp_path: Path) -> None:
+    said = cli(*ASK, "--print-space", "--", "--cache-reuse", "256")
+    assert said.code == 0
+    path = tmp_path / "space.toml"
+    path.write_text(said.out)
+    file = read_space_file(path)
+    assert file.pins == {"--cache-reuse": "256"}
+    assert file.knobs["threads"]["values"] == ["1", "2", "3", "4"]
+    assert file.knobs.keys() == tomllib.loads(said.out)["knobs"].keys() >= {"parallel", "ubatch"}
+    again = cli(*ASK, "--print-space", "--space", str(path))
+    assert tomllib.loads(again.out) == tomllib.loads(said.out)
+
+
+@pytest.mark.usefixtures("four_cores")
+def test_points_of_a_space_file_are_the_candidates(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "two.toml"
+    path.write_text("[[candidates]]\nthreads = 2\nparallel = 8\n")
+    document = cli(*ASK, "--dry-run", "--json", "--space", str(path)).document
+    assert {"parallel": "8", "threads": "2"} in [c["knobs"] for c in document["candidates"]]
+    assert document["candidates"][0]["knobs"] == {}
+
+
+# what is said of a running campaign
+
+
+def seen(**changes: object) -> Seen:
+    return Seen(verdict="FAIL", num=40, num_misses=7, share=0.05).replace(**changes)
+
+
+@pytest.mark.parametrize(
+    ("shown", "said"),
+    [
+        (seen(), "FAIL: 7 of 40 requests missed the SLO"),
+        (seen(saturated=True), "FAIL: 7 of 40 requests missed the SLO, it did not keep up"),
+        (seen(verdict="VOID", crash="out of memory"), "did not run: out of memory"),
+        (seen(verdict="VOID"), "void: this load says nothing about the server"),
+        (seen(verdict="PASS", num=90, num_misses=0), "PASS: 0 of 90 requests missed the SLO"),
+    ],
+)
+def test_the_end_of_a_job_is_one_line(shown: Seen, said: str) -> None:
+    assert outcome(Told(Job(0, "probe"), shown)) == said
+
+
+def test_a_view_says_what_is_tried_why_and_who_leads() -> None:
+    lines: list[str] = []
+    plan = SearchPlan(
+        candidates=(Candidate({}, "default"), Candidate({"threads": "2"}, "known-good")),
+        start_rps=2.0, budget_s=600.0,
+    )  # fmt: skip
+    campaign = Campaign(
+        space=Space(engine="llama.cpp", device="cpu", model="m", knobs=()),
+        workload=Workload(), slo=Slo.parse_text("ttft:p95<3s"), context_tokens=256,
+    )  # fmt: skip
+    view = View(campaign, plan, lines.append)
+    first = Told(Job(0, "climb", 4.0, 150), seen(verdict="PASS", num_misses=0, spent_s=100.0))
+    view.job(Job(0, "scout", 2.0, 40), [])
+    view.job(first.job, [])
+    view.told([first])
+    view.job(Job(1, "probe", 3.88, 40), [first])
+    view.told([first, Told(Job(1, "probe", 3.88, 40), seen(spent_s=20.0))])
+    view.close()
+    assert lines == [
+        "[1/2] engine defaults  (default)",
+        "    scout: 2.00/s, up to 40 requests: roughly, where is its limit? "
+        "(10.0 min of the budget left)",
+        "    climb: 4.00/s, up to 150 requests: looking for its limit "
+        "(10.0 min of the budget left)",
+        "    -> PASS: 0 of 40 requests missed the SLO; best so far engine defaults: about 4.00/s",
+        "[2/2] threads=2  (known-good)",
+        "    probe: 3.88/s, up to 40 requests: is it as good as the leader? "
+        "(8.33 min of the budget left)",
+        "    -> FAIL: 7 of 40 requests missed the SLO; best so far engine defaults: about 4.00/s",
+    ]
+
+
+def test_a_quality_check_says_its_reason() -> None:
+    check = QualityCheck(
+        baseline="a", candidate="b", change_share=0.09, low=0.08, high=0.1, level=0.95,
+        budget_share=0.04, verdict="FAIL", reason="word perplexity +9.00 %",
+    )  # fmt: skip
+    told = Told(Job(1, "quality"), Seen(quality=check))
+    assert outcome(told) == "quality FAIL: word perplexity +9.00 %"
+
+
+# what was found
+
+
+def flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_the_answer_comes_first_with_its_proof() -> None:
+    text = flat(show_found(llamacpp(), "runs/tune", HEAD))
+    assert text.startswith(
+        "parallel=4 threads=1: certified to hold 4.20/s within ttft:p95<3.00 s; tpot:p95<200 ms"
+    )
+    assert "That is 1.40 times the engine's defaults (1.25 to 1.60 certified)." in text
+    assert f"neoserve verify runs/tune --head {HEAD}" in text
+    assert "runs/tune/recipe/run.sh" in text
+    assert "noise floor 2.0% between repeats" in text
+    assert "90.0 min of engine time, 31 jobs; ended by itself" in text
+    assert "--resume" not in text
+
+
+def test_a_price_is_of_what_is_certified() -> None:
+    # 0.638 USD an hour over 4.2 x 128 output tokens a second
+    usd = 0.638 / 3600 / (4.2 * 128) * 1e6
+    assert f"at ${usd:.3f} per million output tokens" in flat(answer(graviton()))
+    found = graviton()
+    loose = found.pick.replace(capacity=Capacity(low_rps=4.2, high_rps=4.6))
+    text = flat(answer(found.replace(pick=loose)))
+    assert "looks like holding 4.20/s" in text
+    assert "not proven" in text
+    assert "$" not in text
+
+
+def test_an_interrupted_search_says_how_to_go_on() -> None:
+    found = llamacpp(ended_by="interrupted")
+    text = show_found(found, "runs/tune-2", HEAD)
+    assert text.endswith("Go on: neoserve tune --resume runs/tune-2")
+    assert "ended by hand" in flat(text)
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (Gain(2.0, 1.5, 2.5, 0.1),
+         "That is 2.00 times the engine's defaults (1.50 to 2.50 certified)."),
+        (Gain(1.1, 0.95, 1.3, 0.1), "That is 1.10 times the engine's defaults (0.95 to 1.30 "
+         "certified): a gain is not proven."),
+        (Gain(1.1, None, 1.3, 0.1), "That is 1.10 times the engine's defaults (unknown to 1.30 "
+         "certified): a gain is not proven."),
+        (Gain(None, None, None, 0.1, "nothing that was tried keeps the SLO at any rate"),
+         "No gain over the engine's defaults is claimed: nothing that was tried keeps the SLO at "
+         "any rate."),
+    ],
+)  # fmt: skip
+def test_a_gain_is_claimed_only_where_it_is_proven(found: Gain, said: str) -> None:
+    assert gain(found) == said
+
+
+def nothing_kept(state: str, reason: str) -> Recommendation:
+    no = standing({}, None, state, capacity=Capacity(None, 1.0), reason=reason)
+    return llamacpp(pick=no, baseline=no, standings=(no,), trial=None, baseline_trial=None)
+
+
+def test_what_keeps_no_slo_has_nothing_to_serve() -> None:
+    found = nothing_kept("pick", "no rate kept the SLO")
+    text = flat(show_found(found, "runs/tune", HEAD))
+    assert text.startswith("Nothing that was tried keeps ttft:p95<3.00 s; ")
+    assert "run.sh" not in text
+    assert "below 1.00/s" in text
+    assert exit_code(found) == 1
+
+
+def test_what_never_ran_is_the_engines_failure() -> None:
+    found = nothing_kept("crashed", "failed to read magic")
+    text = flat(show_found(found, "runs/tune", HEAD))
+    assert text.startswith("Nothing that was tried runs here: failed to read magic.")
+    assert exit_code(found) == 4
+
+
+def test_exit_codes_of_proof_and_of_none() -> None:
+    assert exit_code(llamacpp()) == 0
+    assert exit_code(llamacpp(ended_by="interrupted")) == 3
+    unproven = llamacpp().pick.replace(capacity=Capacity(4.2, 4.6))
+    assert exit_code(llamacpp(pick=unproven)) == 3
+
+
+def test_standings_say_most_first_and_keep_the_baseline() -> None:
+    others = [standing({"threads": str(i)}, None, "rejected", capacity=Capacity(None, 1.0 + i),
+                       reason=f"reason {i}") for i in range(2, 20)]  # fmt: skip
+    baseline = standing({}, None, "crashed", capacity=Capacity(None, None), reason="died")
+    pick = standing({"threads": "1"}, 3.9, capacity=Capacity(4.0, 4.4, 3.9, 4.6))
+    text = standings((baseline, *others, pick))
+    lines = text.splitlines()
+    assert lines[2].split()[:5] == ["threads=1", "pick", "4.00", "to", "4.40/s"]
+    assert "3.90/s" in lines[2]
+    assert lines[-2].startswith("engine defaults")
+    assert "died" in lines[-2]
+    assert lines[-1] == "and 7 more in the ledger"  # of 20, 12 and the baseline are shown
+
+
+def test_a_prediction_stands_beside_what_was_measured() -> None:
+    compared = (Compared("highest rate within the SLO, requests/s", 5.5, 4.123),)
+    text = flat(show_found(llamacpp(compared=compared), "r", HEAD))
+    assert "predicted highest rate within the SLO, requests/s 5.50, measured 4.12" in text
+
+
+# the whole way
+
+
+SMALL = """
+[[candidates]]
+threads = 1
+parallel = 4
+"""
+
+
+@pytest.mark.engine
+def test_a_small_campaign_on_the_embedded_engine(cli: Cli, tmp_path: Path) -> None:
+    space, run = tmp_path / "space.toml", tmp_path / "run"
+    space.write_text(SMALL)
+    said = cli("tune", "--slo", "ttft:p95<20s", "--isl", "12", "--osl", "4", "--request-rate", "4",
+               "--space", str(space), "--max-candidates", "2", "--rungs", "8,12,16",
+               "--certify-requests", "40", "--certify-seeds", "1", "--finalists", "1",
+               "--tolerance", "20%", "--budget", "8 trials", "--out", str(run))  # fmt: skip
+    assert said.code in (0, 3), said
+    assert "[1/2] engine defaults  (default)" in said.err
+    entries = Run.open(run).entries()
+    kinds = Counter(e.kind for e in entries)
+    assert kinds["campaign"] == kinds["recommendation"] == kinds["recipe"] == 1
+    assert 3 <= kinds["trial"] <= 12
+    assert all("told" in e.body for e in entries if e.kind == "trial")
+    told = told_in(entries)
+    assert len(told) == kinds["trial"] + kinds["crash"]
+    found = verify_run(run, recompute=recompute)
+    assert found.num_recomputed == kinds["trial"]
+    assert found.head in said.out
+    assert (run / "recipe" / "README.md").is_file()
+    script = (run / "recipe" / "run.sh").read_text()
+    printed = cli("recipe", str(run), "--to", "run")
+    assert printed.code == 0
+    assert script.splitlines()[-1] == printed.out.splitlines()[-1]
+    assert cli("verify", str(run), "--head", found.head).code == 0
+    again = cli("tune", "--resume", str(run), "--json")
+    assert again.code == said.code
+    assert told_in(Run.open(run).entries()) == told
+    after = Recommendation.parse(again.document, "recommendation")
+    assert after.num_jobs == len(told)
+    assert cli("verify", str(run), "--head", found.head).code == 0
