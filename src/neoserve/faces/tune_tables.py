@@ -56,8 +56,7 @@ def show_found(found: Recommendation, folder: str, head: str) -> str:
             f"Read on    {folder}/recipe/README.md: what it rests on, its limits",
             *lines,
         ]
-    parts.append("
-".join(lines))
+    parts.append("\n".join(lines))
     if found.ended_by == "interrupted":
         parts.append(f"Go on: neoserve tune --resume {folder}")
     return "\n\n".join(parts)
