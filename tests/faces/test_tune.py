@@ -385,16 +385,18 @@ parallel = 4
 def test_a_small_campaign_on_the_embedded_engine(cli: Cli, tmp_path: Path) -> None:
     space, run = tmp_path / "space.toml", tmp_path / "run"
     space.write_text(SMALL)
-    said = cli("tune", "--slo", "ttft:p95<20s", "--isl", "12", "--osl", "4", "--request-rate", "4",
+    # a median is soon proven, and a short limit makes short loads
+    said = cli("tune", "--slo", "ttft:p50<1s", "--isl", "12", "--osl", "4", "--request-rate", "2",
                "--space", str(space), "--max-candidates", "2", "--rungs", "8,12,16",
                "--certify-requests", "40", "--certify-seeds", "1", "--finalists", "1",
-               "--tolerance", "20%", "--budget", "8 trials", "--out", str(run))  # fmt: skip
+               "--tolerance", "20%", "--budget", "8 trials", "--budget", "40s",
+               "--out", str(run))  # fmt: skip
     assert said.code in (0, 3), said
     assert "[1/2] engine defaults  (default)" in said.err
     entries = Run.open(run).entries()
     kinds = Counter(e.kind for e in entries)
     assert kinds["campaign"] == kinds["recommendation"] == kinds["recipe"] == 1
-    assert 3 <= kinds["trial"] <= 12
+    assert kinds["trial"] >= 3
     assert all("told" in e.body for e in entries if e.kind == "trial")
     told = told_in(entries)
     assert len(told) == kinds["trial"] + kinds["crash"]
