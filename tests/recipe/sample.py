@@ -93,7 +93,7 @@ def recommendation(config, knobs, /, **changes):
     return Recommendation(
         workload=WORKLOAD, slo=SLO, pick=pick, baseline=baseline, config=config,
         trial=trial(config, host, cpus), baseline_trial=trial(BF16, rows="sha256:" + "0" * 64),
-        gain=Gain(ratio=1.4, low=1.25, high=1.6, level=0.05), noise_share=0.02,
+        gain=Gain(ratio=1.4, low=1.25, high=1.6, level=0.1), noise_share=0.02,
         standings=(pick, baseline), num_jobs=31, spent_s=5400.0, ended_by="done",
         usd_per_hour=0.638,
         price_source="c8g.4xlarge: published, AWS us-east-1 on-demand, 2026-07-20",

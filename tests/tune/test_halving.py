@@ -195,3 +195,11 @@ def test_hosts_that_work_side_by_side_never_get_the_same_candidate() -> None:
     best = max(world.capacities)
     assert world.capacities[together.pick] >= 0.97 * best
     assert world.capacities[alone.pick] >= 0.97 * best
+
+
+def test_where_nothing_runs_the_search_ends_soon() -> None:
+    world = World(1, [5.0] * 20)
+    world.crashes = set(range(20))
+    told = searched(plan_of(20), world)
+    assert len(told) == 3
+    assert conclude(plan_of(20), told).standings[0].state == "crashed"

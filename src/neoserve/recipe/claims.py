@@ -27,7 +27,8 @@ def certified(r: Recommendation) -> str:
     rate = r.pick.capacity.certified_rps
     if rate is None:
         return f"Not certified for {r.slo.show()}: {_end(r.pick.reason)}"
-    level = f"; wrong with a chance of at most {r.trial.level:.0%}" if r.trial else ""
+    # the gain's interval has four ends that may be wrong, this is one of them
+    level = f"; wrong with a chance of at most {25 * r.gain.level:.2g} %" if r.trial else ""
     at = f"{significant(rate)} requests/s ({load(r.workload)})"
     return f"Certified: {at} keep {r.slo.show()}{level}."
 

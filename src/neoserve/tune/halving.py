@@ -28,6 +28,7 @@ from .proof import FIRST_VISIT, PROOF_HORIZONS, certify
 EXPLORE_SHARE, SETTLE_SHARE = 0.5, 0.7  # of the budget, after which no more are begun
 _LOOK, _SETTLE = 1, 2  # first visits of the two
 _FILLING = ("one-change", "space-filling")  # origins without advice
+_HOPELESS = 3  # candidates of which not one ran, after which no more are started
 _SETTLE_ROUNDS = 2
 _BAND = 3  # tolerances below the best, within which a candidate may still be the best
 _WIDE = 2.0  # of a scout's rate, to the next one
@@ -61,6 +62,8 @@ def _baseline(history: History) -> Iterator[Job]:
 def _explore(history: History) -> Iterator[Job]:
     """Looks that have begun, and the next one."""
     begun = history.begun()
+    if len(begun) >= _HOPELESS and all(history.crash(i) for i in begun):
+        return  # it is not the settings
     for candidate in begun:
         yield from _look(history, candidate)
     if history.used_share() < EXPLORE_SHARE:

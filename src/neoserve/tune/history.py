@@ -12,6 +12,7 @@ from ..stats import mean
 from .max_rate import bracket
 
 BRACKETED: tuple[Purpose, ...] = ("climb", "settle")
+_LONGEST = 4  # times the requests that a rung asks for
 VOIDS = 3  # of one candidate in a row, after which it cannot be measured here
 
 
@@ -263,6 +264,8 @@ def _is_void(seen: Seen) -> bool:
 
 
 def long_enough(plan: SearchPlan, num: int, rate_rps: float, horizons: float) -> int:
-    """Requests of a load that lasts so many times the SLO's longest limit: at a few percent above
-    its capacity a server's queue takes that long to break it."""
-    return max(num, math.ceil(horizons * plan.horizon_s * rate_rps))
+    """Requests of a load that lasts so many times the SLO's longest limit, at most 4 `num`.
+
+    At a few percent above its capacity a server's queue takes that long to break the limit.
+    """
+    return max(num, min(_LONGEST * num, math.ceil(horizons * plan.horizon_s * rate_rps)))
