@@ -88,7 +88,8 @@ def test_claims_are_the_documents_numbers():
         "ttft:p95<3.00 s; tpot:p95<200 ms; quality<4.00%; wrong with a chance of at most 2.5 %.",
         "Measured there, over 800 requests: TTFT p95 1.21 s (1.10 s to unbounded); "
         "TPOT p95 1.21 s (1.10 s to unbounded).",
-        "Gain over the engine's defaults: 1.40x (1.25 to 1.60, outside of it with a chance of 10%).",
+        "Gain over the engine's defaults: 1.40x (1.25 to 1.60, outside of it with a chance of "
+        "10%).",
         "Quality: word perplexity +1.2% (+0.4% to +2.0%), budget +4.0%: PASS.",
         "Price: $0.638 an hour (c8g.4xlarge: published, AWS us-east-1 on-demand, 2026-07-20).",
     )
