@@ -328,7 +328,7 @@ TUNE = (
     Option(("--certify-requests",), "of the winner and of the defaults, over all seeds (800)",
            whole, "N", 800),
     Option(("--certify-seeds",), "fresh schedules and servers for that (3)", whole, "N", 3),
-    Option(("--finalists",), "that are measured again before one is picked (3)", whole, "N", 3),
+    Option(("--finalists",), "that are measured again before one is picked (3; 0: none)", whole, "N", 3),
     Option(("--tolerance",), "of a limit (3%)", parse_share, "SHARE", 0.03),
     Option(("--quality-text",), "your own text for perplexity: plain, or JSON lines with text",
            metavar="FILE", default=""),

@@ -68,7 +68,7 @@ class SearchPlan(Document, frozen=True, kw_only=True):
     rungs: tuple[int, ...] = (40, 150, 400)  # requests; the first can only reject
     num_certify: int = 800  # requests of the winner and of the baseline, over all seeds
     num_seeds: int = 3
-    num_finalists: int = 3
+    num_finalists: int = 3  # that are settled; 0: none
     tolerance: float = 0.03  # of a capacity
     level: float = 0.05
     seed: int = 0

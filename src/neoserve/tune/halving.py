@@ -210,7 +210,7 @@ def _contenders(history: History, number: int) -> list[int]:
     """Those that may be the best, and the baseline, which they are compared with."""
     plan, leader = history.plan, history.leader()
     best = history.score(leader) if leader is not None else None
-    if best is None:
+    if best is None or not plan.num_finalists:
         return []
     near = [
         (score, -i)
@@ -223,7 +223,7 @@ def _contenders(history: History, number: int) -> list[int]:
     found = [-i for _, i in sorted(near, reverse=True)[:most]]
     if found == [0]:
         return []
-    return list(dict.fromkeys([*found, 0]))
+    return list(dict.fromkeys([found[0], 0, *found]))
 
 
 def _settle_one(history: History, candidate: int, visit: int) -> Iterator[Job]:
@@ -232,7 +232,8 @@ def _settle_one(history: History, candidate: int, visit: int) -> Iterator[Job]:
     start_rps = history.before(visit).estimate_rps(candidate)
     if start_rps is None or history.is_out(candidate):
         return
-    if not told and history.used_share() >= SETTLE_SHARE:
+    is_begun = any(t.job.visit == visit for t in history.told)
+    if not told and history.used_share() >= SETTLE_SHARE and not (is_begun and candidate == 0):
         return
     rate = _next_rate(told, start_rps, plan.tolerance, plan.tolerance, goes_down=True)
     if rate is not None:
