@@ -24,7 +24,9 @@ from .bench import fresh_folder
 from .tune import TuneAsk, Tuned, exit_code, prepare, search, start_campaign
 from .tune_tables import show_found, show_plan
 
-SLO = "ttft:p90<700ms; quality<4%"
+# A median: near a limit requests depend on each other so much that a tail takes more of them than
+# minutes give. `neoserve tune` proves p95.
+SLO = "ttft:p50<700ms; quality<4%"
 WORKLOAD = Workload(arrival="poisson", rate_rps=5.0, prompt_tokens=16, output_tokens=2, seed=1)
 RUNGS, CERTIFY_REQUESTS, CERTIFY_SEEDS, FINALISTS = (16, 40, 40), 150, 1, 0
 CANDIDATES, QUALITY_WORDS, TOLERANCE = 5, 12, 0.05
@@ -71,7 +73,7 @@ def variants(folder: Path, note: Say) -> dict[str, str]:
 
 
 def demo_ask(budget_s: float, out: str, checkpoints: dict[str, str], space_file: str) -> TuneAsk:
-    """Short requests and few of them, no finalists, one seed: what minutes on two cores can prove."""
+    """Short requests, no finalists, one seed: what minutes on two cores can prove."""
     return TuneAsk(
         model=str(llamacpp.demo_model_path()),
         engine="llama.cpp",

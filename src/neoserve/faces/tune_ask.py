@@ -63,7 +63,7 @@ def tune_ask(args: argparse.Namespace) -> TuneAsk:
         raise AskError("a budget in dollars needs what this host costs: give --price or --on")
     if len(args.rungs) != 3 or not 0 < args.rungs[0] < args.rungs[1] <= args.rungs[2]:
         raise AskError("--rungs takes three growing numbers of requests, such as 40,150,400")
-    for flag, value in (("--max-candidates", args.max_candidates), ("--finalists", args.finalists + 1),
+    for flag, value in (("--max-candidates", args.max_candidates),
                         ("--certify-requests", args.certify_requests),
                         ("--certify-seeds", args.certify_seeds),
                         ("--workers", args.workers)):  # fmt: skip
