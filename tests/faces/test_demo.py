@@ -58,7 +58,7 @@ def test_its_list_has_both_variants_behind_the_guard(
     assert knob is not None
     assert knob.value_of.items() >= checkpoints.items()
     assert campaign.quality_budget_share == 0.04
-    assert campaign.slo.show() == "ttft:p95<500 ms"  # quality is the guard's, not a load's
+    assert campaign.slo.show() == "ttft:p50<700 ms"  # quality is the guard's, not a load's
     assert not {k.name for k in campaign.space.knobs} & {"poll", "batch", "flash-attn"}
     assert forecast(plan).num_jobs >= len(plan.candidates)
 
