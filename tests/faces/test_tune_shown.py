@@ -98,7 +98,7 @@ def test_the_answer_comes_first_with_its_proof() -> None:
     assert "That is 1.40 times the engine's defaults (1.25 to 1.60 certified)." in text
     assert f"neoserve verify runs/tune --head {HEAD}" in text
     assert "runs/tune/recipe/run.sh" in text
-    assert "noise floor 2.0% between repeats" in text
+    assert "noise floor 2.0% between visits" in text
     assert "90.0 min of engine time, 31 jobs; ended by itself" in text
     assert "--resume" not in text
 

@@ -340,7 +340,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "demo", "the whole way on the embedded engine: plan, tune, guard, prove, hand over", _demo,
         (JSON,),
-        (("--minutes", {"type": float, "default": 4.0, "help": "of engine time to search (4)"}),
+        (("--minutes", {"type": float, "default": 3.5, "help": "of engine time to search (3.5)"}),
          ("--out", {"default": "runs/demo", "metavar": "DIR", "help": "run folder (runs/demo)"})),
         "neoserve demo",
     ),

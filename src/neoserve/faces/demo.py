@@ -28,8 +28,8 @@ from .tune_tables import show_found, show_plan
 # minutes give. `neoserve tune` proves p95.
 SLO = "ttft:p50<700ms; quality<4%"
 WORKLOAD = Workload(arrival="poisson", rate_rps=5.0, prompt_tokens=16, output_tokens=2, seed=1)
-RUNGS, CERTIFY_REQUESTS, CERTIFY_SEEDS, FINALISTS = (16, 40, 40), 150, 1, 0
-CANDIDATES, QUALITY_WORDS, TOLERANCE = 5, 12, 0.05
+RUNGS, CERTIFY_REQUESTS, CERTIFY_SEEDS, FINALISTS = (16, 40, 40), 110, 1, 0
+CANDIDATES, QUALITY_WORDS, TOLERANCE = 5, 10, 0.05
 VARIANTS = ("q8_0", "q4_0")
 
 Say = Callable[[str], None]
