@@ -210,12 +210,12 @@ def test_a_small_campaign_on_the_embedded_engine(cli: Cli, tmp_path: Path) -> No
                "--certify-requests", "16", "--certify-seeds", "1", "--finalists", "0",
                "--tolerance", "30%", "--budget", "8 trials", "--budget", "40s",
                "--out", str(run))  # fmt: skip
-    assert said.code in (0, 1, 3), said  # on a busy host nothing may keep it
+    assert said.code in (0, 3), said
     assert "[1/2] engine defaults  (default)" in said.err
     entries = Run.open(run).entries()
     kinds = Counter(e.kind for e in entries)
     assert kinds["campaign"] == kinds["recommendation"] == kinds["recipe"] == 1
-    assert kinds["trial"] >= 2
+    assert kinds["trial"] >= 3
     assert all("told" in e.body for e in entries if e.kind == "trial")
     told = told_in(entries)
     assert len(told) == kinds["trial"] + kinds["crash"]
