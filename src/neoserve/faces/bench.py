@@ -22,17 +22,20 @@ from ..errors import (
 from ..evidence.run import Run
 from ..evidence.verify import verify_run
 from ..measure.cores import CorePlan, host_cpus, split
+from ..measure.dataset import UserPrompt
 from ..measure.engine import llamacpp, sglang, vllm
 from ..measure.engine.driver import flag_value
 from ..measure.engine.running import Engine, attach, start
 from ..measure.figures import pool, recompute
 from ..measure.host import host_print, usable_cores
 from ..measure.noise import noise_floor
+from ..measure.traces import Trace
 from ..measure.trial import TrialAsk, draw
 from ..schema.bench import Bench, Pooled
 from ..schema.capacity import MaxRate
 from ..schema.engine import EngineConfig
 from ..schema.trial import HostPrint, Trial, Verdict
+from ..schema.workload import Workload
 from ..tune.session import Interrupted, Session
 from .bench_plot import write as write_plot
 from .kv_check import kv_note
@@ -130,53 +133,77 @@ def config_of(ask: BenchAsk) -> EngineConfig:
         if ask.engine_args or ask.engine_env:
             raise AskError("engine arguments are for an engine that is started: give --engine")
         return EngineConfig(engine="url", url=ask.target, model=ask.model)
-    if ask.engine in ("llama.cpp", "llamacpp", "llama-server"):
-        return _llamacpp_config(ask)
-    makers = {"vllm": vllm.config, "sglang": sglang.config}
-    if ask.engine not in makers:
-        raise AskError(
-            f"engine {ask.engine!r} cannot be started; expected llama.cpp, llama-server, vllm or "
-            "sglang, or the URL of a server that runs"
-        )
-    if not ask.target:
-        raise AskError(f"--engine {ask.engine} needs a model: give its folder or name")
-    return makers[ask.engine](ask.target, ask.engine_args, ask.engine_env)
-
-
-def _llamacpp_config(ask: BenchAsk) -> EngineConfig:
-    """The embedded model where none is named; a thread less than there are cores."""
-    model = Path(ask.target) if ask.target else llamacpp.demo_model_path()
-    if not model.is_file():
-        raise AskError(f"{model} is no file; --engine llama.cpp takes a GGUF file")
-    threads = max(1, round(usable_cores(host_print())) - 1)
-    return llamacpp.config(
-        model,
-        threads=_given(ask, threads, "--threads", "-t"),
-        parallel=_given(ask, _SLOTS, "--parallel", "-np"),
-        context_tokens=_context_tokens(ask.trial),
-        extra=ask.engine_args,  # the last value of a flag counts
-        env=ask.engine_env,
-        program="llama-server" if ask.engine == "llama-server" else "",
+    return started_config(
+        ask.engine, ask.target, ask.engine_args, ask.engine_env, _context_tokens(ask.trial)
     )
 
 
-def _given(ask: BenchAsk, default: int, *flags: str) -> int:
-    text = flag_value(ask.engine_args, *flags)
+def started_config(
+    engine: str, model: str, args: Sequence[str], env: dict[str, str], context_tokens: int
+) -> EngineConfig:
+    """The process of an engine that is started, with the engine's own arguments. Raises AskError.
+
+    `context_tokens` of one request is for llama.cpp, which is given it in advance.
+    """
+    if engine in ("llama.cpp", "llamacpp", "llama-server"):
+        return _llamacpp_config(engine, model, tuple(args), env, context_tokens)
+    makers = {"vllm": vllm.config, "sglang": sglang.config}
+    if engine not in makers:
+        raise AskError(
+            f"engine {engine!r} cannot be started; expected llama.cpp, llama-server, vllm or "
+            "sglang, or the URL of a server that runs"
+        )
+    if not model:
+        raise AskError(f"--engine {engine} needs a model: give its folder or name")
+    return makers[engine](model, args, env)
+
+
+def _llamacpp_config(
+    engine: str, model: str, args: tuple[str, ...], env: dict[str, str], context_tokens: int
+) -> EngineConfig:
+    """The embedded model where none is named; a thread less than there are cores."""
+    path = Path(model) if model else llamacpp.demo_model_path()
+    if not path.is_file():
+        raise AskError(f"{path} is no file; {engine} takes a GGUF file")
+    threads = max(1, round(usable_cores(host_print())) - 1)
+    return llamacpp.config(
+        path,
+        threads=_given(args, threads, "--threads", "-t"),
+        parallel=_given(args, _SLOTS, "--parallel", "-np"),
+        context_tokens=context_tokens,
+        extra=args,  # the last value of a flag counts
+        env=env,
+        program="llama-server" if engine == "llama-server" else "",
+    )
+
+
+def _given(args: Sequence[str], default: int, *flags: str) -> int:
+    text = flag_value(args, *flags)
     if text is not None and not text.isdigit():
         raise AskError(f"{flags[0]} is {text!r}; expected a whole number")
     return default if text is None else int(text)
 
 
 def _context_tokens(ask: TrialAsk) -> int:
-    """Of one request: the longest that this load is likely to send, in steps of 256."""
-    w = ask.workload
+    return context_tokens(ask.workload, ask.trace, ask.dataset)
+
+
+def context_tokens(
+    w: Workload, trace: Trace | None = None, dataset: Sequence[UserPrompt] | None = None
+) -> int:
+    """Of one request: the longest that this load is likely to send, rounded up."""
     tails = (1 + 3 * w.prompt_tokens_cv, 1 + 3 * w.output_tokens_cv)
     longest = (w.prompt_tokens * tails[0] + w.output_tokens * tails[1]) * w.turns
-    if ask.trace is not None:
-        longest = max(longest, *(sum(tokens) for tokens in ask.trace.lengths()))
-    if ask.dataset is not None:  # a token is seldom less than two characters
-        longest = max(longest, *(len(p.text) / 2 + w.output_tokens for p in ask.dataset))
-    return 256 * math.ceil((longest + _CHAT_TOKENS) / 256)
+    if trace is not None:
+        longest = max(longest, *(sum(tokens) for tokens in trace.lengths()))
+    if dataset is not None:  # a token is seldom less than two characters
+        longest = max(longest, *(len(p.text) / 2 + w.output_tokens for p in dataset))
+    return slot_tokens(longest)
+
+
+def slot_tokens(longest_tokens: float) -> int:
+    """Context for a request of that length and a chat template, in steps of 256."""
+    return 256 * math.ceil((longest_tokens + _CHAT_TOKENS) / 256)
 
 
 def core_plan(ask: BenchAsk, config: EngineConfig, host: HostPrint) -> CorePlan | None:

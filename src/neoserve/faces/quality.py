@@ -12,9 +12,7 @@ from pathlib import Path
 import msgspec
 
 from ..errors import EXIT_INCONCLUSIVE, EXIT_MET, EXIT_NOT_MET, AskError
-from ..measure.engine import llamacpp, sglang, vllm
 from ..measure.engine.running import Engine, attach, start
-from ..measure.host import host_print, usable_cores
 from ..measure.quality import (
     Documents,
     QualityUnmeasurable,
@@ -28,12 +26,10 @@ from ..measure.quality.lm_eval import score_by_lm_eval
 from ..schema.engine import EngineConfig
 from ..schema.quality import QualityCheck, QualityScore
 from ..tune.guard import check, unmeasurable
+from .bench import slot_tokens, started_config
 from .bench_ask import environment
 
 Say = Callable[[str], None]
-
-_SLOTS = 4
-_SPARE_TOKENS = 64  # of a slot, beside the window
 
 _EXIT = {"PASS": EXIT_MET, "FAIL": EXIT_NOT_MET, "INCONCLUSIVE": EXIT_INCONCLUSIVE}
 
@@ -154,21 +150,6 @@ def _engine(ask: QualityAsk, target: str, note: Say) -> Iterator[Engine]:
 
 def _config(ask: QualityAsk, target: str) -> EngineConfig:
     name = ask.engine or ("llama.cpp" if target.endswith(".gguf") else "vllm")
-    if name in ("llama.cpp", "llamacpp", "llama-server"):
-        if not Path(target).is_file():
-            raise AskError(f"{target} is no file; {name} takes a GGUF file")
-        return llamacpp.config(
-            Path(target),
-            threads=max(1, round(usable_cores(host_print())) - 1),
-            parallel=_SLOTS,
-            context_tokens=256 * -(-(ask.window_tokens + _SPARE_TOKENS) // 256),
-            extra=ask.engine_args,
-            env=ask.engine_env,
-            program="llama-server" if name == "llama-server" else "",
-        )
-    makers = {"vllm": vllm.config, "sglang": sglang.config}
-    if name not in makers:
-        raise AskError(
-            f"engine {name!r} cannot be started; expected llama.cpp, llama-server, vllm or sglang"
-        )
-    return makers[name](target, ask.engine_args, ask.engine_env)
+    return started_config(
+        name, target, ask.engine_args, ask.engine_env, slot_tokens(ask.window_tokens)
+    )

@@ -19,6 +19,7 @@ from ..errors import (
 )
 from ..evidence.run import Run
 from ..evidence.verify import verify_run
+from ..measure.dataset import read_dataset
 from ..measure.engine import llamacpp, vllm
 from ..measure.engine.driver import check_model
 from ..measure.figures import recompute
@@ -40,7 +41,7 @@ from ..tune.recommend import recommend
 from ..tune.session import Interrupted
 from ..tune.space import engine_config, knobs_of, space_for
 from ..tune.space_file import SpaceFile, applied, read_space_file
-from .bench import fresh_folder, public_words, refuse_secrets
+from .bench import context_tokens, fresh_folder, public_words, refuse_secrets
 from .recipe import write_recipe
 from .tune_tables import has_run
 from .tune_view import View
@@ -50,7 +51,6 @@ Say = Callable[[str], None]
 _START_RPS = 1.0  # where the planner cannot say
 _START_SHARE = 0.5  # of what it predicts: a search from below wastes less
 _START_S = {"llama.cpp": 5.0, "vllm": 90.0}  # of a server, before its own starts are known
-_MARGIN_TOKENS = 64  # of a chat template
 
 
 class TuneAsk(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,7 +154,7 @@ def _refuse_missing(ask: TuneAsk, checkpoints: dict[str, str]) -> None:
 def _space(
     ask: TuneAsk, file: SpaceFile, checkpoints: dict[str, str]
 ) -> tuple[Space, HostFacts]:
-    facts = host_facts(ask.engine, ask.device)
+    facts, dataset = host_facts(ask.engine, ask.device), ask.workload.dataset
     version = ""
     if ask.engine == "vllm":
         version = vllm.config(ask.model).version
@@ -167,18 +167,13 @@ def _space(
         device=ask.device,  # type: ignore[arg-type]
         version=version,
         checkpoints=checkpoints,
-        context_tokens=context_tokens(ask.workload),
+        context_tokens=context_tokens(
+            ask.workload, dataset=read_dataset(Path(dataset)) if dataset else None
+        ),
         client_workers=ask.workers,
     )
     space = applied(space, file)
     return space.replace(pins=space.pins | ask.pins), facts
-
-
-def context_tokens(workload: Workload) -> int:
-    """Of one request: the longest that this load is likely to send, in steps of 256."""
-    tails = (1 + 3 * workload.prompt_tokens_cv, 1 + 3 * workload.output_tokens_cv)
-    longest = workload.prompt_tokens * tails[0] + workload.output_tokens * tails[1]
-    return -(-int(longest * workload.turns + _MARGIN_TOKENS) // 256) * 256
 
 
 def _planner(
