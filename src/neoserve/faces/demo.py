@@ -11,18 +11,15 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
-
 from ..errors import AskError
 from ..measure.engine import llamacpp
 from ..measure.quality.variants import make_variant
-from ..schema.campaign import Recommendation
 from ..schema.workload import Slo, Workload
 from ..tune.forecast import forecast
 from ..units import show_duration
 from .bench import fresh_folder
-from .tune import TuneAsk, Tuned, exit_code, prepare, search, start_campaign
-from .tune_tables import show_found, show_plan
+from .tune import TuneAsk, exit_code, prepare, search, start_campaign
+from .tune_tables import show_plan, show_tuned
 
 # A median: near a limit requests depend on each other so much that a tail takes more of them than
 # minutes give. `neoserve tune` proves p95.
@@ -54,7 +51,7 @@ def run(minutes: float, out: str, note: Say, as_json: bool = False) -> int:
     found = search(start_campaign(ask, ready), ready.campaign, ready.plan, [], note)
     note(f"4/4 done in {show_duration(time.monotonic() - began_s)}: ledger verified, every figure "
          "computed again from raw rows, recipe written\n")  # fmt: skip
-    print(_shown(found, as_json))
+    print(show_tuned(found.recommendation, str(found.folder), found.head, as_json))
     return exit_code(found.recommendation)
 
 
@@ -91,10 +88,3 @@ def demo_ask(budget_s: float, out: str, checkpoints: dict[str, str], space_file:
         tolerance=TOLERANCE,
         quality_words=QUALITY_WORDS,
     )
-
-
-def _shown(found: Tuned, as_json: bool) -> str:
-    document: Recommendation = found.recommendation
-    if as_json:
-        return msgspec.json.format(document.to_json(), indent=2).decode()
-    return show_found(document, str(found.folder), found.head)

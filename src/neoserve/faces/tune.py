@@ -294,8 +294,8 @@ def hand_over(
     run.record("recommendation", found.to_data())
     profile = profile_of(plan, trials_in(run.entries()), planner) if planner else None
     if profile is not None:
-        text = msgspec.json.format(profile.to_json(), indent=2)
-        (run.path / "profile.json").write_bytes(text + b"\n")
+        text = profile.to_pretty_json() + "\n"
+        (run.path / "profile.json").write_text(text, encoding="utf-8")
         run.record("profile", profile.to_data())
     written, _ = write_recipe(run.path, "all", str(run.path / "recipe"), None)
     run.record("recipe", {"files": written.files})

@@ -7,8 +7,6 @@ import math
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
-
 from ..errors import EXIT_MET, AskError
 from ..measure.engine.driver import flag_value
 from ..schema.workload import Slo, Workload
@@ -17,7 +15,7 @@ from ..tune.space_file import space_toml
 from ..units import parse_duration_s
 from .bench_ask import price_of
 from .tune import TuneAsk, exit_code, prepare, resume, search, start_campaign
-from .tune_tables import show_found, show_plan
+from .tune_tables import show_plan, show_tuned
 
 
 def run(args: argparse.Namespace, note: Callable[[str], None]) -> int:
@@ -32,18 +30,12 @@ def run(args: argparse.Namespace, note: Callable[[str], None]) -> int:
             print(space_toml(ready.campaign.space))
             return EXIT_MET
         if args.dry_run:
-            print(_json(ready.plan.to_json()) if args.json else
+            print(ready.plan.to_pretty_json() if args.json else
                   show_plan(ready.plan, ready.campaign.rejected, forecast(ready.plan)))  # fmt: skip
             return EXIT_MET
         found = search(start_campaign(ask, ready), ready.campaign, ready.plan, [], note)
-    recommendation = found.recommendation
-    print(_json(recommendation.to_json()) if args.json else
-          show_found(recommendation, str(found.folder), found.head))  # fmt: skip
-    return exit_code(recommendation)
-
-
-def _json(document: bytes) -> str:
-    return msgspec.json.format(document, indent=2).decode()
+    print(show_tuned(found.recommendation, str(found.folder), found.head, args.json))
+    return exit_code(found.recommendation)
 
 
 def _refuse_more(args: argparse.Namespace) -> None:

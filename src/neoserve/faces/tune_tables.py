@@ -44,6 +44,11 @@ def show_plan(plan: SearchPlan, rejected: Sequence[Rejected], expected: Forecast
     return "\n\n".join(parts)
 
 
+def show_tuned(found: Recommendation, folder: str, head: str, as_json: bool) -> str:
+    """What a search prints at its end."""
+    return found.to_pretty_json() if as_json else show_found(found, folder, head)
+
+
 def show_found(found: Recommendation, folder: str, head: str) -> str:
     """Answer first, then who was tried, then where the evidence is."""
     parts = [answer(found), standings(found.standings)]

@@ -47,7 +47,7 @@ from .summary import (
     tpot_s,
     ttft_s,
 )
-from .verdict import judge
+from .verdict import Judgement, judge
 
 _LATE_SHARE = 0.02  # of the TTFT limit; a later client bends what it measures
 _LATE_FLOOR_S = 0.005  # timers and the scheduler alone cost this on a busy host
@@ -86,6 +86,11 @@ class Observed(NamedTuple):
     trial: Trial
     rows: list[RequestRow]
     schedule: Schedule
+
+    def judgement(self) -> Judgement:
+        """As its verdict was found, with the counts that a trial does not keep."""
+        trial = self.trial
+        return judge(self.rows, trial.slo, trial.num_planned, trial.level)
 
 
 def digest(data: bytes) -> str:

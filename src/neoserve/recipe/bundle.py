@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import NamedTuple
 
-import msgspec
-
 from ..errors import AskError
 from ..schema.campaign import Recommendation
 from .compose import compose
@@ -74,7 +72,7 @@ def _makers(
 ) -> dict[str, dict[str, _Make]]:
     """By kind, in the order of KINDS."""
     card = cost_card(r, head, output_tokens_per_month=volume)
-    card_json = msgspec.json.format(card.to_json(), indent=2).decode() + "\n"
+    card_json = card.to_pretty_json() + "\n"
     return {
         "run": {"run.sh": lambda: run_script(served)},
         "compose": {"compose.yaml": lambda: compose(served)},

@@ -41,6 +41,10 @@ class Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Compact JSON with the fields in their declared order."""
         return msgspec.json.encode(self)
 
+    def to_pretty_json(self) -> str:
+        """The same for people: two blanks an indent, no newline at the end."""
+        return msgspec.json.format(self.to_json(), indent=2).decode()
+
     def replace(self, **changes: Any) -> Self:
         """A copy with some fields changed."""
         return msgspec.structs.replace(self, **changes)

@@ -13,7 +13,6 @@ from ..errors import AskError, EngineFailed, Error, EvidenceBroken
 from ..evidence.run import Run
 from ..evidence.verify import repair
 from ..measure.figures import Observed
-from ..measure.verdict import judge
 from ..schema.campaign import Campaign, Job, SearchPlan, Seen, Told
 from ..schema.evidence import LedgerEntry
 from ..schema.quality import QualityScore
@@ -73,8 +72,13 @@ def recorded(run: Run) -> tuple[Campaign, SearchPlan, list[Told]]:
 
 def told_in(entries: list[LedgerEntry]) -> list[Told]:
     """The jobs that are over, in their order. Raises EvidenceBroken."""
+    return [told_of(entry) for entry in entries if "told" in entry.body]
+
+
+def told_of(entry: LedgerEntry) -> Told:
+    """The job that an entry tells. Raises EvidenceBroken."""
     try:
-        return [Told.parse(e.body["told"], "told") for e in entries if "told" in e.body]
+        return Told.parse(entry.body["told"], "told")
     except AskError as error:
         raise EvidenceBroken(f"a job in the ledger cannot be read: {error}") from None
 
@@ -140,7 +144,7 @@ def _failed(run: Run, job: Job, executor: Executor, reason: str) -> Told:
 def seen_of(observed: Observed, spent_s: float) -> Seen:
     """What the search reads of a trial."""
     trial = observed.trial
-    judgement = judge(observed.rows, trial.slo, trial.num_planned, trial.level)
+    judgement = observed.judgement()
     return Seen(
         verdict=trial.verdict,
         saturated=trial.saturated,

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ..errors import AskError, EvidenceBroken
+from ..errors import AskError
 from ..evidence.verify import trial_of
 from ..schema.campaign import Compared, SearchPlan, Told
 from ..schema.evidence import LedgerEntry
 from ..schema.profile import DeviceProfile
 from ..schema.trial import Trial
+from .campaign import told_of
 from .planner import Planner
 from .profile import profile_from
 
@@ -26,14 +27,11 @@ class Measured(NamedTuple):
 
 def trials_in(entries: Sequence[LedgerEntry]) -> list[Measured]:
     """Every load of a search, in order. Raises EvidenceBroken."""
-    try:
-        return [
-            Measured(Told.parse(entry.body["told"], "told"), trial_of(entry))
-            for entry in entries
-            if entry.kind == "trial" and "told" in entry.body
-        ]
-    except AskError as error:
-        raise EvidenceBroken(f"a job in the ledger cannot be read: {error}") from None
+    return [
+        Measured(told_of(entry), trial_of(entry))
+        for entry in entries
+        if entry.kind == "trial" and "told" in entry.body
+    ]
 
 
 def profile_of(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -20,7 +21,6 @@ from ..measure.quality.scoring import score
 from ..measure.quality.task import Question
 from ..measure.trial import OnLook, TrialAsk, draw
 from ..schema.campaign import Campaign, Job
-from ..schema.engine import EngineConfig
 from ..schema.quality import QualityScore
 from ..schema.space import Candidate, Space
 from .session import About, Session
@@ -42,13 +42,12 @@ class LocalExecutor:
         *,
         note: Callable[[str], None],
         on_look: OnLook = lambda _: None,
-        config_of: Callable[[Space, Candidate], EngineConfig] = engine_config,
     ) -> None:
         self._run, self._campaign = run, campaign
         self._documents, self._task = documents, task
         dataset = campaign.workload.dataset
         self._dataset = read_dataset(Path(dataset)) if dataset else None
-        self._note, self._on_look, self._config_of = note, on_look, config_of
+        self._note, self._on_look = note, on_look
         self._session: Session | None = None
         self._serves: tuple[str, int] = ("", 0)  # candidate and visit
         self._since_s = time.monotonic()
@@ -106,7 +105,7 @@ class LocalExecutor:
         return self._session
 
     def _start(self, candidate: Candidate, cores: CorePlan) -> Engine:
-        config = self._config_of(self._campaign.space, candidate)
+        config = engine_config(self._campaign.space, candidate)
         everything = show_cpus(sorted(host_cpus()))
         try:
             return start(
@@ -142,14 +141,10 @@ def _with_a_schedule(ask: TrialAsk) -> TrialAsk:
     for number in range(_SEEDS):
         seed = ask.workload.seed + number * _NEXT_SEED
         asked = msgspec.structs.replace(ask, workload=ask.workload.replace(seed=seed))
-        try:
+        with contextlib.suppress(AskError):
             draw(asked)
-        except AskError:
-            if number == _SEEDS - 1:
-                raise
-        else:
             return asked
-    return ask
+    return ask  # its own refusal says why none is drawn
 
 
 def cores_for(space: Space, candidate: Candidate, client_workers: int = 1) -> CorePlan:

@@ -14,7 +14,6 @@ from ..measure.engine.running import Engine
 from ..measure.figures import Observed, pack_rows
 from ..measure.schedule import to_jsonl
 from ..measure.trial import OnLook, TrialAsk, prepare, run_trial
-from ..measure.verdict import judge
 from ..schema.capacity import MaxRate, Probe
 from ..schema.trial import HostPrint, SpooledRow
 from .max_rate import Ask, find_max_rate
@@ -90,7 +89,7 @@ class Interrupted(Exception):
 
 def _seen(observed: Observed, step: Ask) -> Probe:
     trial = observed.trial
-    judgement = judge(observed.rows, trial.slo, trial.num_planned, trial.level)
+    judgement = observed.judgement()
     return Probe(
         rate_rps=step.rate_rps,
         seed=step.seed,
