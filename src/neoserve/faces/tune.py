@@ -26,12 +26,12 @@ from ..measure.figures import recompute
 from ..measure.host import host_print
 from ..measure.quality.documents import Documents, read_documents, shipped
 from ..measure.quality.task import read_questions
-from ..schema.campaign import Campaign, Recommendation, SearchPlan, Told
+from ..schema.campaign import Campaign, EndedBy, Recommendation, SearchPlan, Told
 from ..schema.space import Candidate, Space
 from ..schema.workload import Slo, Workload
 from ..tune.campaign import begin, carry_out, close_unfinished, recorded
 from ..tune.candidates import candidates
-from ..tune.conclude import EndedBy, conclude
+from ..tune.conclude import conclude
 from ..tune.guard import BUDGET_SHARE
 from ..tune.host import HostFacts, host_facts
 from ..tune.learned import profile_of, trials_in

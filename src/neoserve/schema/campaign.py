@@ -111,6 +111,8 @@ class Capacity(Document, frozen=True):
     refuted_rps: float | None = None  # the lowest rate that was disproven on fresh requests
 
 
+EndedBy = Literal["done", "time", "trials", "money", "interrupted"]
+
 State = Literal[
     "pick", "tie", "finalist", "slower", "rejected", "quality", "crashed", "void", "untried"
 ]
@@ -136,6 +138,11 @@ class Gain(Document, frozen=True):
     high: float | None  # what is disproven of the pick over what is certified of the baseline
     level: float  # chance that the truth lies outside
     reason: str = ""
+
+    @property
+    def is_proven(self) -> bool:
+        """Beyond what both bounds leave open."""
+        return self.low is not None and self.low > 1
 
 
 class Compared(Document, frozen=True):
@@ -167,7 +174,7 @@ class Recommendation(Document, frozen=True, kw_only=True):
     num_jobs: int
     spent_s: float
     spent_usd: float | None = None
-    ended_by: Literal["done", "time", "trials", "money", "interrupted"]
+    ended_by: EndedBy
     usd_per_hour: float | None = None
     price_source: str = ""
     notes: tuple[str, ...] = ()

@@ -104,10 +104,11 @@ def carry_out(
     on_told: OnTold = lambda _: None,
 ) -> None:
     """Do jobs until the search is over; `told` grows. Raises Interrupted."""
+    scores = Scores(run)
     while (job := next_job(plan, told)) is not None:
         on_job(job)
         if job.purpose == "quality":
-            done = _checked(run, campaign, plan, job, executor)
+            done = _checked(run, campaign, plan, job, executor, scores)
         else:
             done = _loaded(run, plan, job, executor)
         told.append(done)
@@ -128,14 +129,13 @@ def _loaded(run: Run, plan: SearchPlan, job: Job, executor: Executor) -> Told:
     try:
         observed = executor.load(candidate, job, about)
     except EngineFailed as error:
-        return _failed(run, job, executor, str(error))
+        return _failed(run, job, executor.spent_s(), str(error))
     if observed.trial.stop == "interrupted":
         raise Interrupted
     return Told(job, seen)
 
 
-def _failed(run: Run, job: Job, executor: Executor, reason: str) -> Told:
-    spent_s = _scored_s(run) + executor.spent_s()
+def _failed(run: Run, job: Job, spent_s: float, reason: str) -> Told:
     told = Told(job, Seen(verdict="VOID", spent_s=spent_s, crash=reason))
     run.record("crash", {"told": told.to_data()})
     return told
@@ -159,45 +159,60 @@ def seen_of(observed: Observed, spent_s: float) -> Seen:
 
 
 def _checked(
-    run: Run, campaign: Campaign, plan: SearchPlan, job: Job, executor: Executor
+    run: Run, campaign: Campaign, plan: SearchPlan, job: Job, executor: Executor, scores: Scores
 ) -> Told:
-    """Answers against the baseline's; the same weights and settings are scored once."""
+    """Answers against the baseline's."""
     candidate = plan.candidates[job.candidate]
     try:
-        baseline = _score(run, plan.candidates[0], executor)
+        baseline = scores.of(plan.candidates[0], executor)
         quality = check(
-            baseline, _score(run, candidate, executor), campaign.quality_budget_share
+            baseline, scores.of(candidate, executor), campaign.quality_budget_share
         )
     except EngineFailed as error:
-        return _failed(run, job, executor, str(error))
+        return _failed(run, job, scores.spent_s() + executor.spent_s(), str(error))
     except Error as error:
         quality = unmeasurable(str(error), budget_share=campaign.quality_budget_share)
-    seen = Seen(spent_s=_scored_s(run) + executor.spent_s(), quality=quality)
+    seen = Seen(spent_s=scores.spent_s() + executor.spent_s(), quality=quality)
     told = Told(job, seen)
     run.record("quality", {"told": told.to_data()})
     return told
 
 
-def _score(run: Run, candidate: Candidate, executor: Executor) -> QualityScore:
-    """From the ledger, or else measured and kept."""
-    settings = executor.settings(candidate)
-    for entry in run.entries():
-        if entry.kind == "score" and entry.body.get("settings") == settings:
-            return QualityScore.parse(entry.body.get("score"), "score")
-    score = executor.score(candidate)
-    body = {"settings": settings, "score": score.to_data(), "spent_s": executor.spent_s()}
-    run.record("score", body)
-    return score
+class Scores:
+    """What was scored: the same weights and settings once, and kept in the ledger.
 
+    A check that was stopped between its scores costs as much as one that was not: their engine
+    time waits here for the job that they are for.
+    """
 
-def _scored_s(run: Run) -> float:
-    """Engine time of scores since the last job was told, whoever measured them: a check that was
-    stopped between its scores costs as much as one that was not."""
-    spent_s = 0.0
-    for entry in reversed(run.entries()):
-        if "told" in entry.body:
-            break
-        if entry.kind == "score":
-            spent_s += float(entry.body.get("spent_s", 0.0))
-    return spent_s
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._known: list[tuple[dict[str, str], QualityScore]] = []
+        self._spent_s = 0.0
+        for entry in run.entries():
+            if entry.kind == "score":
+                score = QualityScore.parse(entry.body.get("score"), "score")
+                self._add(entry.body.get("settings", {}), score, entry.body.get("spent_s", 0.0))
+            elif "told" in entry.body:
+                self._spent_s = 0.0
 
+    def of(self, candidate: Candidate, executor: Executor) -> QualityScore:
+        """As it is known, or else measured. Raises Error."""
+        settings = executor.settings(candidate)
+        for known, score in self._known:
+            if known == settings:
+                return score
+        score, spent_s = executor.score(candidate), executor.spent_s()
+        body = {"settings": settings, "score": score.to_data(), "spent_s": spent_s}
+        self._run.record("score", body)
+        self._add(settings, score, spent_s)
+        return score
+
+    def spent_s(self) -> float:
+        """Engine time of scores since this was last asked, or since a job was told."""
+        spent_s, self._spent_s = self._spent_s, 0.0
+        return spent_s
+
+    def _add(self, settings: dict[str, str], score: QualityScore, spent_s: float) -> None:
+        self._known.append((settings, score))
+        self._spent_s += spent_s

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-from ..schema.campaign import Gain, SearchPlan, Standing, State, Told
+from ..schema.campaign import EndedBy, Gain, SearchPlan, Standing, State, Told
 from .halving import EXPLORE_SHARE
 from .history import History, chosen, noise
-
-EndedBy = Literal["done", "time", "trials", "money", "interrupted"]
 
 
 class Findings(NamedTuple):
@@ -63,7 +61,7 @@ def _state(history: History, candidate: int, pick: int) -> tuple[State, str]:
         reasons = f"{len(history.of(candidate))} jobs could not be judged"
         return "void", reasons
     if not history.of(candidate):
-        return "untried", "the budget ended before its turn"
+        return "untried", "the search ended before its turn"
     if candidate == pick:
         rate = history.estimate_rps(candidate)
         return "pick", "no rate kept the SLO" if rate is None else f"holds about {rate:.3g}/s"
@@ -87,20 +85,24 @@ def _rejection(history: History, candidate: int) -> str:
 
 def _gain(history: History, pick: int) -> Gain:
     """Only where both are certified, for the same money."""
-    level = 2 * history.plan.level  # either bound may be wrong
-    if pick == 0:
-        return Gain(ratio=None, low=None, high=None, level=level, reason=_no_gain(history))
     mine, base = history.capacity(pick), history.capacity(0)
-    if history.crash(0):
+    if pick == 0:
+        why = _no_gain(history)
+    elif history.crash(0):
         why = f"the engine's defaults do not run here: {history.crash(0)}"
-        return Gain(ratio=None, low=None, high=None, level=level, reason=why)
-    if mine.certified_rps is None or base.certified_rps is None:
-        whose = "the pick" if mine.certified_rps is None else "the engine's defaults"
-        why = f"no rate of {whose} was certified, so no gain is quoted"
+    elif mine.certified_rps is None:
+        why = "no rate of the pick was certified, so no gain is quoted"
+    elif base.certified_rps is None:
+        why = "no rate of the engine's defaults was certified, so no gain is quoted"
+    else:
+        why = ""
+    level = 2 * history.plan.level  # either bound may be wrong
+    best, own = history.score(pick), history.score(0)
+    if why or not best or not own:
         return Gain(ratio=None, low=None, high=None, level=level, reason=why)
     price = history.cost_share(0) / history.cost_share(pick)
     return Gain(
-        ratio=(history.score(pick) or 0.0) / (history.score(0) or 1.0),
+        ratio=best / own,
         low=_over(mine.certified_rps, base.refuted_rps, price),
         high=_over(mine.refuted_rps, base.certified_rps, price),
         level=level,
@@ -128,9 +130,5 @@ def _ended_by(history: History) -> EndedBy:
     untried = any(not history.of(i) for i in range(len(plan.candidates)))
     if not untried or history.used_share() < EXPLORE_SHARE:
         return "done"
-    used: dict[EndedBy, float] = {
-        "time": history.spent_s() / plan.budget_s if plan.budget_s else 0.0,
-        "trials": history.num_trials() / plan.budget_trials if plan.budget_trials else 0.0,
-        "money": history.spent_usd() / plan.budget_usd if plan.budget_usd else 0.0,
-    }
+    used = history.used_shares()
     return max(used, key=lambda name: used[name])

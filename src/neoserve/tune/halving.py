@@ -199,8 +199,9 @@ def _settle(history: History) -> Iterator[Job]:
     """The best again, on other requests and fresh servers; half of them go on."""
     for number in range(_SETTLE_ROUNDS):
         visit = _SETTLE + number
-        jobs = [job for c in _contenders(history.before(visit), number)
-                for job in _settle_one(history, c, visit)]  # fmt: skip
+        before = history.before(visit)
+        jobs = [job for c in _contenders(before, number)
+                for job in _settle_one(history, before, c, visit)]  # fmt: skip
         if jobs:
             yield from jobs
             return
@@ -226,10 +227,12 @@ def _contenders(history: History, number: int) -> list[int]:
     return list(dict.fromkeys([found[0], 0, *found]))
 
 
-def _settle_one(history: History, candidate: int, visit: int) -> Iterator[Job]:
+def _settle_one(
+    history: History, before: History, candidate: int, visit: int
+) -> Iterator[Job]:
     """The candidate's limit on this visit's requests."""
     plan, told = history.plan, history.of(candidate, "settle", visit=visit)
-    start_rps = history.before(visit).estimate_rps(candidate)
+    start_rps = before.estimate_rps(candidate)
     if start_rps is None or history.is_out(candidate):
         return
     is_begun = any(t.job.visit == visit for t in history.told)

@@ -6,7 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from ..schema.campaign import Capacity, Purpose, SearchPlan, Seen, Told
+from ..schema.campaign import Capacity, EndedBy, Purpose, SearchPlan, Seen, Told
 from ..schema.capacity import Probe
 from ..stats import mean
 from .max_rate import bracket
@@ -166,12 +166,16 @@ class History:
 
     def used_share(self) -> float:
         """Of the budget that is nearest its end; 0 without one."""
+        return max(self.used_shares().values())
+
+    def used_shares(self) -> dict[EndedBy, float]:
+        """Of each budget; 0 where there is none."""
         plan = self.plan
-        return max(
-            self.spent_s() / plan.budget_s if plan.budget_s else 0.0,
-            self.num_trials() / plan.budget_trials if plan.budget_trials else 0.0,
-            self.spent_usd() / plan.budget_usd if plan.budget_usd else 0.0,
-        )
+        return {
+            "time": self.spent_s() / plan.budget_s if plan.budget_s else 0.0,
+            "trials": self.num_trials() / plan.budget_trials if plan.budget_trials else 0.0,
+            "money": self.spent_usd() / plan.budget_usd if plan.budget_usd else 0.0,
+        }
 
     def before(self, visit: int) -> History:
         """As it stood before the visits from this one on."""

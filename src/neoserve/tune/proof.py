@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from ..schema.campaign import Job
+from ..schema.campaign import Job, SearchPlan
 from .history import History, chosen, fails, long_enough, met
 
 FIRST_VISIT = 10
@@ -26,35 +26,54 @@ def certify(history: History) -> Iterator[Job]:
         if number and history.used_share() >= 1.0:
             return
         for candidate in dict.fromkeys(pair):
-            jobs = list(_certify_one(history, candidate, number))
-            if jobs:
-                yield jobs[0]
+            if job := _next_proof(history, candidate, number):
+                yield job
                 return
 
 
-def _certify_one(history: History, candidate: int, number: int) -> Iterator[Job]:
-    plan, visit = history.plan, FIRST_VISIT + number
+def _next_proof(history: History, candidate: int, number: int) -> Job | None:
+    """Of one visit: first a rate that holds, then one that does not."""
     limit_rps = history.estimate_rps(candidate)
     if limit_rps is None or history.is_out(candidate):
-        return
-    level = plan.level / 2 / len(_CERTIFY_STEPS)  # each try may succeed by chance
-    num = math.ceil(plan.num_certify / plan.num_seeds)
+        return None
+    found = _certificate(history, candidate, number, limit_rps)
+    return found or _refutation(history, candidate, number, limit_rps)
+
+
+def _certificate(history: History, candidate: int, number: int, limit_rps: float) -> Job | None:
+    plan, visit = history.plan, FIRST_VISIT + number
     rates = _certify_rates(history, candidate, limit_rps)
     step = _step(history, candidate, rates)
-    if step < len(rates) and not _is_done(history, candidate, rates[step], visit):
-        seed = plan.seed + _CERTIFY_SEED + 100 * number + step
-        is_first = not any(t.job.rate_rps == rates[step] for t in history.of(candidate, "certify"))
-        rate = rates[step]
-        num = long_enough(plan, num, rate, PROOF_HORIZONS)
-        most = _enough(history, candidate, rate, num, level) if is_first else num
-        yield Job(candidate, "certify", rates[step], most, seed, level, visit)
+    if step == len(rates) or _is_done(history, candidate, rates[step], visit):
+        return None
+    rate, level = rates[step], _level(plan)
+    num = long_enough(plan, _num_asked(plan), rate, PROOF_HORIZONS)
+    if not any(t.job.rate_rps == rate for t in history.of(candidate, "certify")):
+        num = _enough(history, candidate, rate, num, level)
+    seed = plan.seed + _CERTIFY_SEED + 100 * number + step
+    return Job(candidate, "certify", rate, num, seed, level, visit)
+
+
+def _refutation(history: History, candidate: int, number: int, limit_rps: float) -> Job | None:
+    plan = history.plan
     tries = [t for t in history.of(candidate, "refute") if t.seen.verdict != "VOID"]
-    is_open = len(tries) < len(_REFUTE_STEPS) and not any(fails(t.seen) for t in tries)
-    if is_open and (number == 0 or history.used_share() < 1.0):
-        above = limit_rps * (1 + plan.tolerance) ** _REFUTE_STEPS[len(tries)]
-        seed = plan.seed + _REFUTE_SEED + len(tries)
-        num = long_enough(plan, num, above, PROOF_HORIZONS)
-        yield Job(candidate, "refute", above, num, seed, level, visit)
+    is_over = len(tries) == len(_REFUTE_STEPS) or any(fails(t.seen) for t in tries)
+    if is_over or (number and history.used_share() >= 1.0):
+        return None
+    above = limit_rps * (1 + plan.tolerance) ** _REFUTE_STEPS[len(tries)]
+    num = long_enough(plan, _num_asked(plan), above, PROOF_HORIZONS)
+    seed = plan.seed + _REFUTE_SEED + len(tries)
+    return Job(candidate, "refute", above, num, seed, _level(plan), FIRST_VISIT + number)
+
+
+def _level(plan: SearchPlan) -> float:
+    """Of one try: half for the certificate, half for the refutation, and each may succeed by
+    chance."""
+    return plan.level / 2 / len(_CERTIFY_STEPS)
+
+
+def _num_asked(plan: SearchPlan) -> int:
+    return math.ceil(plan.num_certify / plan.num_seeds)
 
 
 def _enough(

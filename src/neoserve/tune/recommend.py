@@ -9,6 +9,7 @@ from ..evidence.run import Run
 from ..schema.campaign import (
     Campaign,
     Compared,
+    EndedBy,
     Recommendation,
     SearchPlan,
     Standing,
@@ -16,7 +17,7 @@ from ..schema.campaign import (
 )
 from ..schema.engine import EngineConfig
 from ..schema.trial import Trial
-from .conclude import EndedBy, conclude
+from .conclude import conclude
 from .history import History, met
 from .learned import Measured, company, compared, trials_in
 from .planner import Planner
