@@ -13,6 +13,7 @@ from neoserve.evidence.verify import verify_run
 from neoserve.measure.figures import recompute
 from neoserve.tune.campaign import recorded
 from neoserve.tune.conclude import conclude
+from neoserve.tune.halving import next_job
 
 CANONICAL = Path(__file__).parent.parent / "results" / "canonical"
 RUNS = sorted(path.parent for path in CANONICAL.glob("*/ledger.jsonl"))
@@ -29,6 +30,8 @@ def test_a_run_verifies_and_decides_again_as_it_did(folder: Path) -> None:
     verified = verify_run(folder, recompute=recompute)
     assert verified.num_recomputed == verified.num_trials > 0
     _, plan, told = recorded(Run.open(folder))
+    for number, done in enumerate(told):
+        assert next_job(plan, told[:number]) == done.job
     found, said = conclude(plan, told), recommended(folder).recommendation
     assert plan.candidates[found.pick] == said.pick.candidate
     assert found.gain == said.gain

@@ -82,6 +82,14 @@ def test_a_relative_model_has_no_container():
     assert made.left_out["compose.yaml"].startswith("model 'x.gguf' is not an absolute path")
 
 
+def test_a_gain_that_may_be_none_is_said_to_be_unproven():
+    unsure = graviton().gain.replace(low=0.9)
+    assert claims(graviton().replace(gain=unsure))[2] == (
+        "Gain over the engine's defaults: 1.40x (0.90 to 1.60, outside of it with a chance of "
+        "10%); none is proven."
+    )
+
+
 def test_claims_are_the_documents_numbers():
     assert claims(graviton()) == (
         "Certified: 4.20 requests/s (poisson arrivals, 512 prompt and 128 output tokens) keep "

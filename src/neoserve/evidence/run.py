@@ -165,6 +165,10 @@ class Run:
         live = live_spools(self.path / "spool")
         return unfinished(self.path, ledger.entries(self.ledger_path), live)
 
+    def manifest(self) -> Manifest:
+        """What the run was started with. Raises AskError."""
+        return Manifest.parse_json((self.path / "manifest.json").read_bytes(), str(self.path))
+
     def entries(self) -> list[LedgerEntry]:
         """The whole ledger, each line checked against the one before. Raises EvidenceBroken."""
         return ledger.entries(self.ledger_path)

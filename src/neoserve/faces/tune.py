@@ -245,11 +245,11 @@ def resume(path: Path, note: Say) -> Tuned:
 
 
 def _refuse_other_host(run: Run) -> None:
-    manifest = msgspec.json.decode((run.path / "manifest.json").read_bytes())
-    was = (manifest.get("host") or {}).get("cpu_model", "")
-    now = host_print().cpu_model
-    if was and was != now:
-        raise AskError(f"{run.path} was measured on {was}, this host is {now}: go on there")
+    was, now = run.manifest().host, host_print()
+    if was and was.cpu_model != now.cpu_model:
+        raise AskError(
+            f"{run.path} was measured on {was.cpu_model}, this host is {now.cpu_model}: go on there"
+        )
 
 
 def search(

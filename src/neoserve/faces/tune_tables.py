@@ -97,9 +97,7 @@ def gain(found: Gain) -> str:
     low = f"{found.low:.2f}" if found.low is not None else "unknown"
     high = f"{found.high:.2f}" if found.high is not None else "unknown"
     interval = f"{found.ratio:.2f} times the engine's defaults ({low} to {high} certified)"
-    if found.low is not None and found.low > 1:
-        return f"That is {interval}."
-    return f"That is {interval}: a gain is not proven."
+    return f"That is {interval}{'.' if found.is_proven else ': a gain is not proven.'}"
 
 
 def _cost(found: Recommendation) -> str:

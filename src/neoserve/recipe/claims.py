@@ -62,9 +62,10 @@ def gain(g: Gain) -> str:
         return f"Gain over the engine's defaults: not stated: {_end(g.reason)}"
     low = f"{g.low:.2f}" if g.low is not None else "unbounded"
     high = f"{g.high:.2f}" if g.high is not None else "unbounded"
+    end = "" if g.is_proven else "; none is proven"
     return (
         f"Gain over the engine's defaults: {g.ratio:.2f}x ({low} to {high}, "
-        f"outside of it with a chance of {g.level:.0%})."
+        f"outside of it with a chance of {g.level:.0%}){end}."
     )
 
 

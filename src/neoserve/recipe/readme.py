@@ -27,7 +27,7 @@ def readme(
         *([f"- Noise floor: between visits two configurations compare differently by "
            f"{r.noise_share:.1%}."]
           if r.noise_share is not None else []),
-        f"- {r.num_jobs} loads were run; the search ended by: {r.ended_by}.",
+        f"- {r.num_jobs} loads and quality checks were run; the search ended by: {r.ended_by}.",
         *(f"- {one_line(note)}" for note in r.notes),
         "",
         "## Limits",

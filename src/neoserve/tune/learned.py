@@ -54,12 +54,13 @@ def compared(plan: SearchPlan, pick: int, trial: Trial, planner: Planner) -> Ite
     said = planner.prediction(plan.candidates[pick], trial.workload)
     if said is None or said.latency is None:
         return
+    load = f"{trial.workload.rate_rps:.3g} requests/s"
     for what, guess, seen in (
-        ("mean TTFT at the certified rate, s", said.latency.ttft_s.mean, trial.ttft_s.mean),
-        ("mean TPOT at the certified rate, s", said.latency.tpot_s.mean, trial.tpot_s.mean),
+        ("TTFT", said.latency.ttft_s.mean, trial.ttft_s.mean),
+        ("TPOT", said.latency.tpot_s.mean, trial.tpot_s.mean),
     ):
         if guess is not None and seen is not None:
-            yield Compared(what, guess, seen)
+            yield Compared(f"mean {what} at {load}, s", guess, seen)
 
 
 def company(measured: Sequence[Measured]) -> Iterator[str]:
