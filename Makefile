@@ -16,7 +16,7 @@ TORCH_INDEX := https://download.pytorch.org/whl/cpu
 
 help:
 	@echo "make demo      plan a model on three machines, then tune the bundled one on the embedded engine:"
-	@echo "               load, quality guard, proof, verified ledger, recipe; about 5 minutes"
+	@echo "               load, quality guard, proof, verified ledger, recipe; about 6 minutes"
 	@echo "make test      lint, types, import rules, all tests"
 	@echo "make lint      ruff, mypy --strict, import-linter"
 	@echo "make coverage  line and branch coverage, with its floors"
