@@ -18,6 +18,7 @@ from ..predict.latency_server import (
     case_server,
     computes_beyond_peak,
     cpu_slice,
+    holds_weights,
     kv_tokens,
     stops_early,
 )
@@ -28,6 +29,7 @@ from ..schema.model import ModelSpec
 
 WARM = "the observed rate is beyond the device's peak: prompts came from a warm cache"
 EARLY = "faster than its weights can be read: the output ended before its stated length"
+CROWDED = "the devices stated have no room for the weights: the row's parallelism is not what ran"
 UNBOUNDED = "predicted to grow without bound: the rate is beyond saturation"
 COLUMNS = ("id", "source", "engine", "gpu_or_cpu", "model", "load_mode", "uses")
 
@@ -63,6 +65,8 @@ def suspicion(found: Resolved) -> str:
     """What in a row's own figures says that it did not do the work it states. "" if nothing."""
     if computes_beyond_peak(found.case, found.model, found.hardware):
         return WARM
+    if not holds_weights(*found):
+        return CROWDED
     return EARLY if stops_early(*found) else ""
 
 

@@ -64,7 +64,8 @@ def _prefill_rate(case: Case, server: Server) -> float:
 
 def _closed(case: Case, server: Server) -> dict[str, float]:
     point = closed(server, float(case.workload.concurrency))
-    ttft_s, steps = point.ttft_s, server.decode_tokens
+    ttft_s = point.ttft_s + case.wait_steps * point.costs.decode_s
+    steps = server.decode_tokens
     if case.burst_share:
         start = static(server, float(case.workload.concurrency))
         ttft_s += case.burst_share * max(0.0, start.ttft_s - ttft_s)
@@ -78,7 +79,7 @@ def _closed(case: Case, server: Server) -> dict[str, float]:
 
 def _static(case: Case, server: Server) -> dict[str, float]:
     batch = float(case.workload.concurrency)
-    result = static(server, batch)
+    result = static(server, batch, case.varied)
     offline = case.load_mode == "static_batch" and "ttft" not in case.observed
     tpot_s = result.decode_s if offline else result.tpot_s
     if case.rate_mean:
