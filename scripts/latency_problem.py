@@ -48,7 +48,7 @@ COEFFICIENTS = {
     "admission_s": Coefficient(10e-3, "once per request before its first step", "evp"),
     "request_serial_s": Coefficient(2e-3, "front end's time per request of a burst", "ev"),
     "prompt_token_s": Coefficient(1e-6, "once per prompt token", "ev"),
-    "convoy_odds": Coefficient(0.2, "odds of starting together, where prompts are short", "ev", 0.8),
+    "convoy_odds": Coefficient(0.2, "odds of starting together, for short prompts", "ev", 0.8),
     "collective_s": Coefficient(8e-6, "an empty all-reduce of two devices", "cev"),
     "collective_share": Coefficient(0.60, "share of the link's bandwidth", "cv"),
     "expert_share": Coefficient(0.60, "factor on matrix_share for routed experts", "cevp"),

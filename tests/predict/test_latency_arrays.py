@@ -21,7 +21,8 @@ def items(monkeypatch_module: pytest.MonkeyPatch) -> list[object]:
     from latency_arrays import FLAGS
     from latency_items import read_items
 
-    rows = list(csv.DictReader(gzip.open(ROWS, "rt", newline="")))
+    with gzip.open(ROWS, "rt", newline="") as file:
+        rows = list(csv.DictReader(file))
     chosen = random.Random(1).sample(rows, 600)
     return read_items(chosen, FLAGS)[0]
 
