@@ -14,6 +14,7 @@ from typing import Any
 from ..catalog.coefficients import calibrated, coefficients_for
 from ..catalog.engines import find_profile
 from ..catalog.hardware import find_machine, load_extra, stale_days
+from ..catalog.intervals import spread_for
 from ..catalog.models import bundled_names, find_model
 from ..catalog.quantization import weight_scheme
 from ..errors import AskError
@@ -104,7 +105,7 @@ def asker(
         profile, coefficients = facts[machine.id]
         return Ask(
             model, machine, deployment, workload, profile, coefficients, slo,
-            None, request.utilization_share,
+            None, request.utilization_share, spread=spread_for(coefficients),
         )  # fmt: skip
 
     return make
@@ -143,6 +144,7 @@ def ask_for(
         available_kv_bytes=request.available_kv_bytes,
         output_tokens_per_month=request.output_tokens_per_month,
         utilization_share=request.utilization_share,
+        spread=spread_for(coefficients),
     )
 
 

@@ -26,10 +26,12 @@ from ..schema.prediction import (
     Prediction,
     Throughput,
 )
+from ..schema.spread import Spread
 from ..schema.workload import Slo, Workload
 from ..units import GIB, show_bytes, significant
 from .checks import refusal_of
 from .cost import COST_DIVISOR, cost_of, fleet_for, hourly_usd, price_basis, volume_rps
+from .intervals import with_intervals
 from .kv import Layout, blocks_per_request, capacity, in_flight_tokens, layout, num_blocks
 from .memory import Footprint, budget, footprint, resolved
 from .pools import (
@@ -60,6 +62,7 @@ class Ask(Struct, frozen=True):
     available_kv_bytes: int | None = None  # per rank; overrides the memory budget
     utilization_share: float = 1.0  # busy part of each hour, for cost
     output_tokens_per_month: float | None = None  # a volume to size a fleet for
+    spread: Spread | None = None  # None: no intervals are given
 
 
 class Memo:
@@ -129,7 +132,11 @@ def predict(ask: Ask, memo: Memo | None = None) -> Prediction:
         return _refused(ask, found, memory, kv)
     assert memory is not None
     assert kv is not None
-    return _answer(ask, found, memory, kv, report(*found.run, ask.slo), memo)
+    answer = _answer(ask, found, memory, kv, report(*found.run, ask.slo), memo)
+    if ask.spread is None:
+        return answer
+    server, workload, _ = found.run
+    return with_intervals(answer, ask.spread, ask.model, workload, ask.slo, server)
 
 
 def impossible(ask: Ask, deployment: Deployment, memo: Memo) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
 from ..units import show_bytes, show_count, show_duration, show_usd, significant
 
 if TYPE_CHECKING:
-    from .prediction import Fleet, Plan, Prediction
+    from .prediction import Fleet, Interval, Plan, Prediction
 
 Rows = list[tuple[str, str]]
 PLAN_HEADER = ("", "hardware", "TP", "weights", "KV", "seqs", "chunk", "TTFT", "TPOT", "out tok/s",
@@ -35,16 +35,18 @@ def plan_header(plan: Plan) -> list[str]:
 
 def plan_rows(plan: Plan, limit: int) -> list[list[str]]:
     """The first `limit` candidates; * marks the Pareto set."""
-    return [_row(i, p, i in plan.pareto) for i, p in enumerate(plan.candidates[:limit])]
+    return [
+        _row(i, p, i in plan.pareto, i in plan.ties) for i, p in enumerate(plan.candidates[:limit])
+    ]
 
 
-def _row(index: int, p: Prediction, on_front: bool) -> list[str]:
+def _row(index: int, p: Prediction, on_front: bool, is_tie: bool) -> list[str]:
     d = p.deployment
     assert p.latency is not None
     assert p.throughput is not None
     cost = per_mtok_output(p)
     return [
-        f"{index + 1}{'*' if on_front else ''}",
+        f"{index + 1}{'*' if on_front else ''}{'~' if is_tie else ''}",
         f"{d.replicas}x {d.hardware}" if d.replicas > 1 else d.hardware,
         f"{d.tensor_parallel}x{d.pipeline_parallel}" if d.pipeline_parallel > 1
         else str(d.tensor_parallel),
@@ -57,8 +59,31 @@ def _row(index: int, p: Prediction, on_front: bool) -> list[str]:
         show_count(p.throughput.output_tokens_per_s),
         significant(cost) if math.isfinite(cost) else "-",
         p.bound,
-        {True: "meets", False: "misses", None: ""}[p.meets_slo],
+        verdict(p),
     ]  # fmt: skip
+
+
+def verdict(p: Prediction) -> str:
+    """How sure it is that the SLO is met, where that is expected; else "misses"."""
+    if p.meets_slo is None:
+        return ""
+    if not p.meets_slo:
+        return "misses"
+    return "meets" if p.slo_share is None else f"{p.slo_share:.0%}"
+
+
+def within(show: Callable[[float], str], interval: Interval | None) -> str:
+    """An interval in words: "17 to 27 ms"; "" where there is none."""
+    if interval is None:
+        return ""
+    low, high = show(interval.low), show(interval.high)
+    number, _, unit = low.rpartition(" ")
+    return f"{number if number and high.endswith(f' {unit}') else low} to {high}"
+
+
+def inside(text: str) -> str:
+    """Behind a value, in parentheses."""
+    return f" ({text})" if text else ""
 
 
 def sections(p: Prediction) -> list[tuple[str, Rows]]:
@@ -69,7 +94,9 @@ def sections(p: Prediction) -> list[tuple[str, Rows]]:
     if p.kv is not None:
         found.append(("KV cache", _capacity(p)))
     if p.latency is not None and p.throughput is not None:
-        found.append(("Under this load (predicted)", _speed(p)))
+        levels = sorted({i.level for i in p.interval.values()})
+        bands = "".join(f", {level:.0%} intervals" for level in levels)
+        found.append((f"Under this load (predicted{bands})", _speed(p)))
     return found
 
 
@@ -122,15 +149,25 @@ def _speed(p: Prediction) -> Rows:
     assert p.latency is not None
     assert p.throughput is not None
     t = p.throughput
+
+    def mean(metric: str, seconds: float | None) -> str:
+        span = within(show_duration, p.interval.get(metric))
+        return f"{show_duration(seconds)} (mean{span and f'; {span}'})"
+
     rows = [
-        ("TTFT", f"{show_duration(p.latency.ttft_s.mean)} (mean)"),
-        ("TPOT", f"{show_duration(p.latency.tpot_s.mean)} (mean)"),
-        ("end to end", f"{show_duration(p.latency.e2e_s.mean)} (mean)"),
-        ("throughput", f"{show_count(t.output_tokens_per_s)} output tokens/s, "
-                       f"{show_count(t.total_tokens_per_s)} in all"),
-        ("highest rate", f"{significant(t.max_rate_rps or 0)} requests/s"),
+        ("TTFT", mean("ttft_s", p.latency.ttft_s.mean)),
+        ("TPOT", mean("tpot_s", p.latency.tpot_s.mean)),
+        ("end to end", mean("e2e_s", p.latency.e2e_s.mean)),
+        ("throughput", f"{show_count(t.output_tokens_per_s)}"
+                       f"{inside(within(show_count, p.interval.get('output_tokens_per_s')))} "
+                       f"output tokens/s, {show_count(t.total_tokens_per_s)} in all"),
+        ("highest rate", f"{significant(t.max_rate_rps or 0)}"
+                         f"{inside(within(significant, p.interval.get('max_rate_rps')))} "
+                         "requests/s"),
         ("limited by", f"{p.bound}, then {p.next_bound}"),
     ]  # fmt: skip
+    if p.slo_note:
+        rows.append(("SLO", p.slo_note))
     if p.cost is not None:
         c = p.cost
         rows += [
