@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from ..units import show_usd
-from .intervals import LEVEL
+from .intervals import LEVEL, arch_of
 
 if TYPE_CHECKING:
     from ..schema.coefficients import Coefficients
@@ -26,8 +26,12 @@ if TYPE_CHECKING:
 
 MAX_RIVALS = 3
 MOST_PRICE = 1.0  # a rival that needs more than twice the price is none
+NEAR = 2.0  # times the best's cost, beyond which no coefficient's spread reaches
 LEAST_SHARE = 0.1  # of benches that hold the SLO, for a cheaper choice to be worth a line
 MAX_LINES = 6
+_UNUSED = {  # coefficients that an architecture has no use for, by how they begin
+    "dense": ("expert_", "state_", "scan_"), "moe": (), "hybrid": ("expert_",),
+}  # fmt: skip
 _INPUTS = (
     ("prompt_tokens", "prompts"), ("output_tokens", "answers"),
     ("concurrency", "requests in flight"), ("rate_rps", "requests/s"),
@@ -154,29 +158,51 @@ def _by_input(best: Candidate, rivals: Sequence[Candidate], again: Again) -> Ite
 
 
 def _by_coefficient(best: Candidate, rivals: Sequence[Candidate], again: Again) -> Iterator[str]:
-    """A coefficient belongs to a device class: all choices on that class move together."""
-    choices = (best, *rivals)
+    """A coefficient belongs to a device class: all choices on that class move together.
+
+    A step up is computed, and a step down taken as its inverse; what that turns is computed too.
+    """
+    choices = [best, *(c for c in rivals if c.money <= NEAR * best.money)]
+    unused = _UNUSED[arch_of(best.ask.model)]
     classes: dict[str, tuple[Coefficients, Spread | None]] = {}
-    for c in choices:
+    for c in choices if len(choices) > 1 else ():
         classes.setdefault(c.ask.coefficients.device_class, (c.ask.coefficients, c.ask.spread))
-    for class_name, (coefficients, spread_of) in classes.items():
-        for field, spread in spread_of.coefficients.items() if spread_of else ():
+    for class_name, (coefficients, spread) in classes.items():
+        for field, size in spread.coefficients.items() if spread else ():
             value = getattr(coefficients, field, None)
-            if not isinstance(value, float) or not value or not spread:
+            if not isinstance(value, float) or not value or field.startswith(unused):
                 continue
-            for sign, word in ((-1, "lower"), (1, "higher")):
-                factor = math.exp(sign * spread)
-                changed = coefficients.replace(**{field: value * factor})
-                moved = [
-                    again(replace(c.ask, coefficients=changed))
-                    if c.ask.coefficients.device_class == class_name else c
-                    for c in choices
-                ]  # fmt: skip
-                if (index := _winner(moved)) > 0:
+            up = _stepped(choices, coefficients, field, size, again)
+            down = [_mirrored(c, m) for c, m in zip(choices, up, strict=True)]
+            if _winner(down):
+                down = _stepped(choices, coefficients, field, -size, again)
+            for step, found in ((size, up), (-size, down)):
+                if index := _winner(found):
+                    word = "higher" if step > 0 else "lower"
                     yield (
-                        f"{name_of(rivals[index - 1])} is the choice if {field} of {class_name} "
-                        f"is {abs(factor - 1):.0%} {word}, which its spread allows"
+                        f"{name_of(choices[index])} is the choice if {field} of {class_name} is "
+                        f"{abs(math.expm1(step)):.0%} {word}, which its spread allows"
                     )
+
+
+def _stepped(
+    choices: Sequence[Candidate], known: Coefficients, field: str, step: float, again: Again
+) -> list[Candidate | None]:
+    """The choices, those of its class with a coefficient times exp(step)."""
+    changed = known.replace(**{field: getattr(known, field) * math.exp(step)})
+    return [
+        again(replace(c.ask, coefficients=changed))
+        if c.ask.coefficients.device_class == known.device_class
+        else c
+        for c in choices
+    ]
+
+
+def _mirrored(before: Candidate, after: Candidate | None) -> Candidate | None:
+    """What the opposite step does, to first order."""
+    if after is None or not 0 < after.money < math.inf:
+        return before
+    return replace(before, money=before.money**2 / after.money)
 
 
 def _winner(choices: Sequence[Candidate | None]) -> int:

@@ -129,8 +129,10 @@ def plan(
     # what meets the SLO ranks first, so the first one is the best or nothing is
     best = answers[0] if answers and answers[0].meets_slo is not False else None
 
+    lasting = memo.lasting()
+
     def again(ask: Ask) -> Candidate | None:
-        found = _candidate(ask, rate_rps and ask.workload.rate_rps, Memo(), explain=False)
+        found = _candidate(ask, rate_rps and ask.workload.rate_rps, Memo(lasting), explain=False)
         return found if isinstance(found, Candidate) else None
 
     return Plan(

@@ -68,8 +68,15 @@ class Ask(Struct, frozen=True):
 class Memo:
     """Intermediate results that many candidates of one plan share."""
 
-    def __init__(self) -> None:
-        self._values: dict[Hashable, Any] = {}
+    def __init__(self, values: dict[Hashable, Any] | None = None) -> None:
+        self._values: dict[Hashable, Any] = dict(values or {})
+
+    def lasting(self) -> dict[Hashable, Any]:
+        """What neither the workload nor the coefficients decide: shapes, footprints, layouts."""
+        return {
+            key: value for key, value in self._values.items()
+            if isinstance(key, tuple) and key[0] in ("shape", "footprint", "layout", "refusal")
+        }  # fmt: skip
 
     def get(self, key: Hashable, make: Callable[[], _T]) -> _T:
         """The value under a key, made on first use."""
