@@ -53,7 +53,7 @@ def main() -> int:
     left_out = json.loads((ROOT / "docs" / "left_out.json").read_text())
     whole = {"docs/accuracy.svg": accuracy_svg(found, typical_spread(), PICTURE)}
     blocks = {
-        "README.md": {"claims": claims(kv, speed)},
+        "README.md": {"claims": claims(kv, speed, left_out["new"])},
         "docs/accuracy.md": {
             "kv": kv_tables(kv),
             "left out": left_out_tables(left_out),
@@ -184,7 +184,7 @@ def grid(header: list[str], rows: list[list[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def claims(kv: list[dict], speed: dict) -> str:
+def claims(kv: list[dict], speed: dict, left_out: dict) -> str:
     """The rows of the README's table."""
     oracle, families, logs = kv
     memory = logs["memory_error"]
@@ -193,6 +193,9 @@ def claims(kv: list[dict], speed: dict) -> str:
     def error(by_flag: dict, flag: str) -> str:
         return f"{by_flag[flag]['median_ape']:.0%}"
 
+    everything = [groups["all"] for groups in left_out.values()]
+    held = sum(s["n"] for s in everything)
+    inside = sum(s["n"] * s["coverage"] for s in everything) / held
     n = sum(dense[f]["n"] for f in TOLD)
     m = sum(moe[f]["n"] for f in TOLD)
     return (
@@ -209,6 +212,8 @@ def claims(kv: list[dict], speed: dict) -> str:
         f"{', '.join(error(dense, f) for f in TOLD)} |\n"
         f"| the same: MoE | {m:,} public figures | median error "
         f"{', '.join(error(moe, f) for f in TOLD)} |\n"
+        f"| 90 % intervals, sources that fit and intervals had not seen | {held:,} figures | "
+        f"{inside:.0%} inside |\n"
     )
 
 

@@ -1,10 +1,11 @@
 """Fit catalog/data/intervals.json to residuals of rows that a fit of coefficients had not seen.
 
     python scripts/fit_intervals.py RESIDUALS.jsonl [--seen FILE.jsonl] [--out FILE]
-        [--report FILE] [--quick]
+        [--truth FILE.csv] [--report FILE] [--quick]
 
 RESIDUALS: predictions by fits that saw no row of the row's source. --seen: by fits that saw its
 source, and no row of its model there; without it the seen setting repeats the new one.
+--truth: where the rows' lengths are, so that two figures are compared under one workload.
 --report: what left-out sources got, for docs/accuracy.md. Needs numpy beside neoserve.
 """
 
@@ -24,6 +25,7 @@ from conformal import Rows, fit, left_out, weighted_quantile
 
 from neoserve.catalog.intervals import benches_of, known_by
 from neoserve.errors import AskError
+from neoserve.faces.latency import read_csv
 from neoserve.predict.intervals import load_band, mode_of
 from neoserve.predict.latency_rows import FLAGS
 from neoserve.stats import mean, quantile
@@ -164,20 +166,26 @@ def _rounded(value: float) -> float:
     return float(f"{value:.4g}")
 
 
+def with_lengths(rows: Sequence[Row], truth: Path) -> list[Row]:
+    """The rows with the prompt and output lengths that a truth file states. Raises AskError."""
+    lengths = {r["id"]: {"isl": r.get("isl"), "osl": r.get("osl")} for r in read_csv(truth)}
+    return [{**row, **lengths.get(row["id"], {})} for row in rows]
+
+
 # two choices of one plan
 
 
 def ratio_spread(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
     """Relation of two rows of a bench -> level -> log of what their errors differ by.
 
-    Rates of one model under one load: on the same device, or on two devices. Each bench counts
-    as its square root, and each pair of deployments in it once.
+    Rates of one model under one load: on the same device (other ranks, formats, versions), or on
+    two devices. Each bench counts as the root of its pairs.
     """
     series: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for r in rows:
         if r["flag"] == "throughput" and r["predicted"] is not None:
-            key = r["source"], r["model"], r["family"], r["load_mode"], r["concurrency"]
-            series[key].append(r)
+            load = r["load_mode"], r["concurrency"], r.get("isl"), r.get("osl")
+            series[r["source"], r["model"], r["family"], *load].append(r)
     found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for (source, *_), group in series.items():
         errors = [math.log(r["observed"] / r["predicted"]) for r in group]
@@ -278,11 +286,14 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("residuals", type=Path)
     parser.add_argument("--seen", type=Path)
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--truth", type=Path)
     parser.add_argument("--report", type=Path)
     parser.add_argument("--quick", action="store_true", help="report by folds of sources")
     args = parser.parse_args(words)
     new = read_residuals(args.residuals)
     seen = read_residuals(args.seen) if args.seen else new
+    if args.truth:
+        seen = with_lengths(seen, args.truth)
     whole = document(new, seen)
     if args.out:
         args.out.write_text(json.dumps(whole, indent=1) + "\n")
