@@ -162,6 +162,18 @@ LEFT_OUT = ["metric", "architecture", "n", "sources", "devices", "median", "mean
             "inside", "inside, by source", "high / low"]  # fmt: skip
 
 
+def kept_where(by_flag: dict) -> str:
+    """A sentence: of which metrics the share inside is more than three points off the level."""
+    off = [
+        f"{flag} ({groups['all']['coverage']:.0%}, {groups['all']['sources']} sources)"
+        for flag, groups in by_flag.items()
+        if abs(groups["all"]["coverage"] - 0.9) > 0.03 + 1e-9
+    ]
+    if not off:
+        return "Every metric is within 87 to 93 % inside."
+    return f"Not within 87 to 93 % inside: {', '.join(off)}."
+
+
 def left_out_tables(summary: dict) -> str:
     """Errors and coverage of the 90 % intervals where the fit had not looked."""
     text = ""
@@ -174,7 +186,7 @@ def left_out_tables(summary: dict) -> str:
             for flag, groups in summary[setting].items()
             for name, s in groups.items()
         ]  # fmt: skip
-        text += f"{title}\n\n{grid(LEFT_OUT, rows)}\n"
+        text += f"{title}\n\n{grid(LEFT_OUT, rows)}\n{kept_where(summary[setting])}\n\n"
     return text + f"Fitted {summary['date']}.\n"
 
 
