@@ -126,7 +126,7 @@ class Reference:
 
     def make_room(self) -> bool:
         found = False
-        while self.growth() > self.free:
+        while self.policy.reserve == "prompt" and self.growth() > self.free:
             found = True
             if len(self.running) <= 1:
                 break

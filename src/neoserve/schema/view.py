@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ..units import show_bytes, show_count, show_duration, show_usd, significant
 
 if TYPE_CHECKING:
-    from .prediction import Fleet, Plan, Prediction
+    from .prediction import Fleet, Percentiles, Plan, Prediction
 
 Rows = list[tuple[str, str]]
 PLAN_HEADER = ("", "hardware", "TP", "weights", "KV", "seqs", "chunk", "TTFT", "TPOT", "out tok/s",
@@ -123,9 +123,9 @@ def _speed(p: Prediction) -> Rows:
     assert p.throughput is not None
     t = p.throughput
     rows = [
-        ("TTFT", f"{show_duration(p.latency.ttft_s.mean)} (mean)"),
-        ("TPOT", f"{show_duration(p.latency.tpot_s.mean)} (mean)"),
-        ("end to end", f"{show_duration(p.latency.e2e_s.mean)} (mean)"),
+        ("TTFT", _percentiles(p.latency.ttft_s)),
+        ("TPOT", _percentiles(p.latency.tpot_s)),
+        ("end to end", _percentiles(p.latency.e2e_s)),
         ("throughput", f"{show_count(t.output_tokens_per_s)} output tokens/s, "
                        f"{show_count(t.total_tokens_per_s)} in all"),
         ("highest rate", f"{significant(t.max_rate_rps or 0)} requests/s"),
@@ -142,6 +142,13 @@ def _speed(p: Prediction) -> Rows:
     if p.fleet is not None:
         rows.append(("fleet", _fleet(p.fleet)))
     return rows
+
+
+def _percentiles(found: Percentiles) -> str:
+    """Mean, and where the load was simulated its percentiles."""
+    text = f"{show_duration(found.mean)} (mean)"
+    tails = (("p50", found.p50), ("p95", found.p95), ("p99", found.p99))
+    return ", ".join([text, *(f"{show_duration(v)} ({n})" for n, v in tails if v is not None)])
 
 
 def _fleet(fleet: Fleet) -> str:

@@ -40,6 +40,8 @@ class Blocks:
 
     def growth(self, step: int, steps: int) -> int:
         """Blocks that the next `steps` decode steps take, the first of which is `step`."""
+        if steps == 1:
+            return self._at[-step % self.size]
         cycles, rest = divmod(steps, self.size)
         first = -step % self.size  # the place whose requests need a block at once
         low = first - rest + 1

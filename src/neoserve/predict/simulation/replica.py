@@ -103,12 +103,13 @@ class Replica:
 
     def _iterate(self) -> None:
         """One step, or a run of steps that are alike."""
-        policy = self.policy
-        pressed = policy.mixed and self._make_room()
-        chunks = self._prompts(admit=not pressed)
-        if chunks:
-            self._prompt_steps(chunks)
-            return
+        pressed, self.blocked_by = False, ""
+        if self.waiting or self.partial:
+            pressed = self.policy.mixed and self._make_room()
+            chunks = self._prompts(admit=not pressed)
+            if chunks:
+                self._prompt_steps(chunks)
+                return
         pressed = pressed or self._make_room()
         self._decode_steps(at_most=1 if pressed else None)
 
@@ -123,8 +124,7 @@ class Replica:
             end = min(self._tokens(i), done + budget)
             chunks.append((i, done, end))
             budget -= end - done
-        self.blocked_by = ""
-        if admit and self.filling:
+        if admit and self.filling and self.waiting:
             # The next block of those that decode comes first.
             next_blocks = self.blocks.growth(self.step, 1) if self.grows and policy.mixed else 0
             self.blocks.free -= next_blocks
@@ -374,9 +374,12 @@ class Replica:
 
     def _make_room(self) -> bool:
         """Preempt from the end of the running requests until the next decode step fits."""
-        if not self.grows or self.blocks.growth(self.step, 1) <= self.blocks.free:
+        blocks = self.blocks
+        if not self.grows or blocks.num <= blocks.free:
             return False
-        while len(self.running) > 1 and self.blocks.growth(self.step, 1) > self.blocks.free:
+        if blocks.growth(self.step, 1) <= blocks.free:
+            return False
+        while len(self.running) > 1 and blocks.growth(self.step, 1) > blocks.free:
             self._preempt(next(reversed(self.running)))
         return True
 
