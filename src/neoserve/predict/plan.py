@@ -20,7 +20,7 @@ from .predictor import Ask, Memo, outcome, predict, share_of, simulate, simulati
 from .queueing import arrival_variability
 from .serve import max_rate_rps, meets_slo
 
-MAX_SIMULATED = 12  # candidates whose tails are looked at, best ones first
+MAX_SIMULATED = 10  # candidates whose tails are looked at, best ones first
 MORE_MACHINES = 3  # tries, where chance keeps a fleet just short of the SLO
 MAX_REJECTED = 200  # reasons kept; a plan of thousands repeats them
 
@@ -171,8 +171,8 @@ def _candidate(ask: Ask, rate_rps: float, memo: Memo, explain: bool) -> Candidat
 
 def refined(ranked: list[Candidate], rate_rps: float, memo: Memo) -> list[Candidate]:
     """The first candidates judged by simulation, until no other can be cheaper than one of them
-    that holds the SLO; the others stay as the formula has them. As it is where nothing is to be
-    simulated."""
+    that holds the SLO, and the Pareto set; the others stay as the formula has them. All do where
+    nothing is to be simulated."""
     done: list[Candidate] = []
     cheapest = math.inf
     for candidate in ranked[:MAX_SIMULATED]:
@@ -183,7 +183,13 @@ def refined(ranked: list[Candidate], rate_rps: float, memo: Memo) -> list[Candid
         done.append(_simulated(candidate, rate_rps, memo))
         if done[-1].meets_slo is not False:
             cheapest = min(cheapest, done[-1].money)
-    return sorted([*done, *ranked[len(done) :]], key=rank_key)
+    found = sorted([*done, *ranked[len(done) :]], key=rank_key)
+    left = MAX_SIMULATED - len(done) if done else 0
+    front = pareto(found)
+    for i, candidate in enumerate(found):
+        if left and id(candidate) in front and not candidate.simulated:
+            found[i], left = _simulated(candidate, rate_rps, memo), left - 1
+    return sorted(found, key=rank_key)
 
 
 def _simulated(candidate: Candidate, rate_rps: float, memo: Memo) -> Candidate:

@@ -18,8 +18,8 @@ from .server import Server, saturation_rps
 from .simulation.policy import Policy, policy_of
 from .simulation.replica import Replica
 from .simulation.requests import Draw, Requests, requests_of, under_way
-from .simulation.sums import DecodeTime
 from .simulation.summary import Simulated, highest_rate_rps, summarize
+from .simulation.sums import DecodeTime
 
 NUM_REQUESTS = 400  # measured; what their number does to a percentile is in docs/predict.md
 BURSTS = 10  # that a run sees of arrivals in bursts, if that is not more than ten times as long
