@@ -27,14 +27,11 @@ class Request:
         self.sent_s = math.nan
         self.seen_s = math.inf
         self.lag_s = 0.0
+        self.decodes = False  # all but its last token is in the cache
 
     @property
     def to_compute(self) -> int:
         return self.prompt + self.given
-
-    @property
-    def decodes(self) -> bool:
-        return self.given > 0 and self.in_cache == self.to_compute - 1
 
 
 class Reference:
@@ -50,7 +47,9 @@ class Reference:
     ) -> None:
         self.step, self.policy, self.requests = step, policy, requests
         self.size, self.host_s, self.pipeline = block_tokens, host_s, pipeline
-        self.total = math.inf if kv_tokens is None else kv_tokens // block_tokens
+        if policy.future:
+            self.size = 1
+        self.total = math.inf if kv_tokens is None else kv_tokens // self.size
         self.all = [Request(i, requests) for i in range(len(requests.due_s))]
         self.now_s, self.steps, self.preemptions = 0.0, 0, 0
         self.running: list[Request] = []
@@ -69,7 +68,7 @@ class Reference:
                 self.send(r, requests.due_s[r.number])
         for r, given in zip(self.all, requests.begun, strict=False):
             r.sent_s, r.given, r.in_cache = 0.0, given, r.prompt + given - 1
-            r.times_s = [0.0]
+            r.times_s, r.decodes = [0.0], True
             r.blocks = self.blocks_at_start(r)
             self.running.append(r)
 
@@ -132,6 +131,7 @@ class Reference:
                 break
             r = self.running.pop()
             r.in_cache = r.blocks = 0
+            r.decodes = False
             self.waiting.insert(0, r)
             self.preemptions += 1
         return found
@@ -223,6 +223,7 @@ class Reference:
 
     def token(self, r: Request) -> None:
         r.given += 1
+        r.decodes = True
         r.times_s.append(self.now_s + r.lag_s)
         if r.given < r.output:
             return

@@ -26,7 +26,7 @@ class Policy(NamedTuple):
     chunked: bool = True  # a prompt is cut where the step is full
     reserve: Reserve = "prompt"  # room in the KV cache that is taken at admission
     watermark: float = 0.0  # share of the KV cache that an admission leaves free
-    future: float = 0.0  # share of the running requests' coming tokens that it leaves free, too
+    future: float = 0.0  # share of the coming tokens that it leaves free; blocks of one token then
     static: bool = False  # a new batch starts when the last one has ended
     micro_tokens: int = 0  # a step is computed in passes of so many tokens; 0: in one
 

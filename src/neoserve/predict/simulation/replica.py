@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import deque
+from collections.abc import Callable
 
 from .blocks import Blocks
 from .policy import Policy
@@ -37,8 +38,9 @@ class Replica:
         `host_s`: before the scheduler sees a request: seconds of each, and of each prompt token.
         `decode_time` may be kept between runs of the same step model."""
         self.step_s, self.policy, self.requests = step.step_s, policy, requests
+        self.bends = step.bends
         self.decode = decode_time or DecodeTime(step)
-        self.blocks = Blocks(kv_tokens, block_tokens)
+        self.blocks = Blocks(kv_tokens, 1 if policy.future else block_tokens)
         self.host_s, self.pipeline = host_s, pipeline
         n = len(requests.prompt_tokens)
         nan = math.nan
@@ -124,7 +126,9 @@ class Replica:
             end = min(self._tokens(i), done + budget)
             chunks.append((i, done, end))
             budget -= end - done
-        if admit and self.filling and self.waiting:
+        if not self.filling and self.waiting:
+            self.blocked_by = "slots"
+        elif admit and self.waiting:
             # The next block of those that decode comes first.
             next_blocks = self.blocks.growth(self.step, 1) if self.grows and policy.mixed else 0
             self.blocks.free -= next_blocks
@@ -229,7 +233,7 @@ class Replica:
         if steps == 1:
             last_s = spent_s = whole(0.0)
         else:
-            last_s, spent_s = whole(steps - 1.0), total(whole, 0.0, steps)
+            last_s, spent_s = whole(steps - 1.0), self._sum(whole, steps)
         lag_s = 0.0
         if self.pipeline > 1:
             # Stages work at once: a prompt adds its share of one stage to the cycle of decoding.
@@ -241,6 +245,11 @@ class Replica:
         self._pass(spent_s, n)
         self.prompt_s += spent_s
         return lag_s
+
+    def _sum(self, whole: Callable[[float], float], steps: int) -> float:
+        if self.bends:  # a chunk's own context may reach one anywhere
+            return math.fsum(whole(float(i)) for i in range(steps))
+        return total(whole, 0.0, steps)
 
     def _pass_s(self, tokens: float, seen: float, n: int, context: float) -> float:
         """Seconds of a step, in the passes that it is computed in."""

@@ -11,6 +11,7 @@ from ...schema.workload import Slo
 from ...stats import mean, quantile
 from .requests import Outcomes, Requests, measured
 
+LEAST = 1e-4  # of the saturation rate: lower ones are not looked for
 BINDS = 0.5  # share of the time in which requests wait for slots or cache: that is what limits
 
 
@@ -132,10 +133,10 @@ def highest_rate_rps(
             high = rate
         if high <= low * (1.0 + tolerance):
             return low
+        if high <= LEAST * most_rps:
+            return 0.0
         if not low:
-            rate, factor = high / factor, factor * factor
-            if rate < 1e-4 * most_rps:
-                return 0.0
+            rate, factor = max(high / factor, LEAST * most_rps), factor * factor
         elif high == math.inf:
             rate, factor = min(low * factor, most_rps), factor * factor
         else:

@@ -1,14 +1,15 @@
 """Time of many steps at once.
 
 While a batch stays the same, its context grows by one token a step. The step time is affine in
-it as a rule: two evaluations then say everything. Where it is not (eager launches, filled
-windows), the sum over a run is a quadrature whose nodes are those of the uniform measure on the
-run's own integers, so that polynomials of degree 5 are summed exactly.
+it as a rule: two evaluations then say everything. Where it is not (eager launches, a filled
+window beside full attention), the sum over a run is a quadrature whose nodes are those of the
+uniform measure on the run's own integers, so that polynomials of degree 5 are summed exactly.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable
 from typing import Protocol
 
@@ -20,6 +21,10 @@ DIRECT = 9  # steps that are as quickly added up one by one
 class StepTime(Protocol):
     """What the simulation needs of a step model: seconds of one iteration."""
 
+    @property
+    def bends(self) -> tuple[float, ...]:
+        """Contexts at which the time is not smooth."""
+
     def step_s(
         self,
         prefill_tokens: float,
@@ -30,7 +35,7 @@ class StepTime(Protocol):
 
 
 def total(f: Callable[[float], float], start: float, steps: int) -> float:
-    """f(start) + f(start + 1) + ... over `steps` terms, for an f that is smooth in pieces."""
+    """f(start) + f(start + 1) + ... over `steps` terms, for a smooth f."""
     if steps <= DIRECT:
         return math.fsum(f(start + i) for i in range(steps))
     return _halved(f, start, steps, _three(f, start, steps))
@@ -57,43 +62,47 @@ def _halved(f: Callable[[float], float], start: float, steps: int, whole: float)
 
 
 class DecodeTime:
-    """Seconds of runs of decode steps, remembered by batch size and octave of the context."""
+    """Seconds of runs of decode steps, remembered by batch size and stretch of the context."""
 
     def __init__(self, step: StepTime) -> None:
         self._step_s = step.step_s
-        self._lines: dict[int, tuple[float, float] | None] = {}
+        # Stretches end where a window is full, and at powers of two: a fit over more is coarse.
+        self.ends = sorted({*step.bends, *(2.0**k for k in range(64))})
+        self._lines: dict[tuple[int, int], tuple[float, float] | None] = {}
 
-    def line(self, num_decode: int, octave: int) -> tuple[float, float] | None:
-        """(seconds at context 0, seconds a token) over the octave that ends at 2**octave; None
-        where the step time is not affine."""
-        key = num_decode << 8 | octave
+    def line(self, num_decode: int, stretch: int) -> tuple[float, float] | None:
+        """(seconds at context 0, seconds a token) over the stretch that ends at `ends[stretch]`;
+        None where the step time is not affine."""
+        key = num_decode, stretch
         if key not in self._lines:
-            self._lines[key] = self._fit(num_decode, 2.0 ** (octave - 1))
+            self._lines[key] = self._fit(num_decode, self.ends[stretch - 1], self.ends[stretch])
         return self._lines[key]
 
-    def _fit(self, num_decode: int, low: float) -> tuple[float, float] | None:
+    def _fit(self, num_decode: int, low: float, high: float) -> tuple[float, float] | None:
         f = self._step_s
-        at_low, at_high = f(0.0, 0.0, num_decode, low), f(0.0, 0.0, num_decode, 2.0 * low)
+        at_low, at_high = f(0.0, 0.0, num_decode, low), f(0.0, 0.0, num_decode, high)
         for share in (0.381966, 0.618034):  # off the middle, where a symmetric bend would hide
             chord = at_low + share * (at_high - at_low)
-            if abs(f(0.0, 0.0, num_decode, low * (1.0 + share)) - chord) > AFFINE * chord:
+            value = f(0.0, 0.0, num_decode, low + share * (high - low))
+            if abs(value - chord) > AFFINE * chord:
                 return None
-        slope = (at_high - at_low) / low
+        slope = (at_high - at_low) / (high - low)
         return at_low - slope * low, slope
 
     def run_s(self, num_decode: int, context: float, steps: int) -> float:
         """Seconds of `steps` steps, the first at mean context `context` (at least 1)."""
         seconds = 0.0
-        while steps:
-            octave = math.frexp(context)[1]
-            here = min(steps, math.ceil(math.ldexp(1.0, octave) - context))
-            seconds += self._within_s(num_decode, octave, context, here)
+        while True:
+            stretch = bisect_right(self.ends, context)
+            here = min(steps, math.ceil(self.ends[stretch] - context))
+            seconds += self._within_s(num_decode, stretch, context, here)
+            if here == steps:
+                return seconds
             context += here
             steps -= here
-        return seconds
 
-    def _within_s(self, num_decode: int, octave: int, context: float, steps: int) -> float:
-        line = self.line(num_decode, octave)
+    def _within_s(self, num_decode: int, stretch: int, context: float, steps: int) -> float:
+        line = self.line(num_decode, stretch)
         if line is not None:
             return steps * (line[0] + line[1] * (context + 0.5 * (steps - 1)))
         step_s = self._step_s
@@ -105,12 +114,12 @@ class DecodeTime:
         """(k, seconds of k steps): the fewest steps that last `within_s`, at most `most`."""
         done, spent_s = 0, 0.0
         while True:
-            octave = math.frexp(context)[1]
-            here = min(most - done, math.ceil(math.ldexp(1.0, octave) - context))
-            here_s = self._within_s(num_decode, octave, context, here)
+            stretch = bisect_right(self.ends, context)
+            here = min(most - done, math.ceil(self.ends[stretch] - context))
+            here_s = self._within_s(num_decode, stretch, context, here)
             if spent_s + here_s >= within_s:
                 steps, seconds = self._reach(
-                    num_decode, octave, context, here, here_s, within_s - spent_s
+                    num_decode, stretch, context, here, here_s, within_s - spent_s
                 )
                 return done + steps, spent_s + seconds
             done, spent_s, context = done + here, spent_s + here_s, context + here
@@ -118,39 +127,25 @@ class DecodeTime:
                 return done, spent_s
 
     def _reach(
-        self, num_decode: int, octave: int, context: float, most: int, most_s: float,
+        self, num_decode: int, stretch: int, context: float, most: int, most_s: float,
         within_s: float,
     ) -> tuple[int, float]:  # fmt: skip
-        """The fewest steps of one octave that last `within_s`; `most` of them do."""
-        line = self.line(num_decode, octave)
+        """The fewest steps of one stretch that last `within_s`; `most` of them do."""
+        line, low, low_s, high, high_s = self.line(num_decode, stretch), 0, 0.0, most, most_s
         if line is not None:
             at, slope = line[0] + line[1] * (context - 0.5), line[1]
             # at k + slope k^2 / 2 = within_s
             root = 2.0 * within_s / (at + math.sqrt(max(at * at + 2.0 * slope * within_s, 0.0)))
-            k = min(max(math.ceil(root), 1), most)
-            seconds = self._within_s(num_decode, octave, context, k)
-            while k > 1 and (fewer := self._within_s(num_decode, octave, context, k - 1)) >= (
-                within_s
-            ):
-                k, seconds = k - 1, fewer
-            while seconds < within_s and k < most:
-                k += 1
-                seconds = self._within_s(num_decode, octave, context, k)
-            return k, seconds
-        return self._search(num_decode, octave, context, most, most_s, within_s)
-
-    def _search(
-        self, num_decode: int, octave: int, context: float, most: int, most_s: float,
-        within_s: float,
-    ) -> tuple[int, float]:  # fmt: skip
-        low, low_s, high, high_s = 0, 0.0, most, most_s  # low is too few, high is enough
+            guess = root
+        else:
+            guess = within_s / most_s * most
         while high - low > 1:
-            # the step time is nearly even: the chord is off by a step or two
-            guess = low + (within_s - low_s) / (high_s - low_s) * (high - low)
             k = min(max(math.ceil(guess), low + 1), high - 1)
-            seconds = low_s + self._within_s(num_decode, octave, context + low, k - low)
+            seconds = low_s + self._within_s(num_decode, stretch, context + low, k - low)
             if seconds >= within_s:
                 high, high_s = k, seconds
             else:
                 low, low_s = k, seconds
+            # Steps last nearly alike: the chord is off by a step or two.
+            guess = low + (within_s - low_s) / (high_s - low_s) * (high - low)
         return high, high_s
