@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 MAX_CANDIDATES = 200_000
 MAX_BYTES = 1024 * TIB
+MAX_SIMULATED = 1_000_000  # requests
 VARIED = ("gamma", "mmpp", "ramp", "trace")  # arrivals whose means do not tell how it feels
 _GPU_SCHEMES = ("checkpoint", "fp8", "w4a16")
 _CPU_SCHEMES = ("checkpoint", "w8a8", "w4a8")
@@ -154,6 +155,9 @@ def ask_for(
 
 def draw_of(request: PredictAsk | PlanAsk) -> Draw | None:
     """What draws the requests of a simulation; None where the formula's means are enough."""
+    num = request.num_requests
+    if num is not None and not 1 <= num <= MAX_SIMULATED:
+        raise AskError(f"--num-prompts is {num}; expected 1 to {MAX_SIMULATED:,}")
     slo = Slo.parse_text(request.slo) if request.slo else None
     if not wants_simulation(request.simulate, request.workload, slo):
         return None

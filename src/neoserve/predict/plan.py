@@ -184,12 +184,14 @@ def refined(ranked: list[Candidate], rate_rps: float, memo: Memo) -> list[Candid
         if done[-1].meets_slo is not False:
             cheapest = min(cheapest, done[-1].money)
     found = sorted([*done, *ranked[len(done) :]], key=rank_key)
-    left = MAX_SIMULATED - len(done) if done else 0
-    front = pareto(found)
-    for i, candidate in enumerate(found):
-        if left and id(candidate) in front and not candidate.simulated:
-            found[i], left = _simulated(candidate, rate_rps, memo), left - 1
-    return sorted(found, key=rank_key)
+    for _ in range(MAX_SIMULATED - len(done) if done else 0):
+        front = pareto(found)
+        formula = [i for i, c in enumerate(found) if id(c) in front and not c.simulated]
+        if not formula:
+            break
+        found[formula[0]] = _simulated(found[formula[0]], rate_rps, memo)
+        found.sort(key=rank_key)
+    return found
 
 
 def _simulated(candidate: Candidate, rate_rps: float, memo: Memo) -> Candidate:
