@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ..predict.intervals import LEVEL
 from ..schema.prediction import Plan, Prediction
-from ..schema.view import PLAN_RIGHT, devices, plan_header, plan_rows, sections
+from ..schema.view import devices, plan_header, plan_right, plan_rows, sections
 from ..units import show_duration, show_usd, significant
 
 WIDTH = 100
@@ -152,7 +152,7 @@ def show_plan(result: Plan) -> str:
     shown = f"{result.model}: {result.num_candidates:,} candidates, {len(rows)} shown"
     blocks = [wrap(shown, "")]
     if rows:
-        blocks.append(table(plan_header(result), rows, PLAN_RIGHT))
+        blocks.append(table(plan_header(result), rows, plan_right(result)))
         legend = ["* on the Pareto set of cost and time per token"]
         if any(i < len(rows) for i in result.ties):
             legend.append(f"~ not told from 1 by cost: in the {LEVEL:.0%} interval of the ratio")

@@ -152,7 +152,7 @@ def with_intervals(
         "ttft_s": bands.interval("ttft", latency.ttft_s.mean),
         "tpot_s": bands.interval("tpot", latency.tpot_s.mean),
         "e2e_s": bands.interval("e2e", latency.e2e_s.mean),
-        "max_rate_rps": rate_interval(bands, server, workload, slo, copies),
+        "max_rate_rps": rate_interval(bands, server, workload, slo, rates.max_rate_rps),
     }
     if workload.arrival == "closed":  # an open load below saturation is served at its own rate
         found["output_tokens_per_s"] = bands.interval("rate", rates.output_tokens_per_s)
@@ -165,17 +165,21 @@ def with_intervals(
 
 
 def rate_interval(
-    bands: Bands, server: Server, workload: Workload, slo: Slo | None, copies: int
+    bands: Bands, server: Server, workload: Workload, slo: Slo | None, told_rps: float | None
 ) -> Interval | None:
     """Of the highest rate within the SLO, if all times are wrong by one factor.
 
     Times that are 1/f as long hold their limits T at f x the rate that holds T x f.
     """
     factors = bands.factors("rate")
-    if factors is None:
-        return None
     variability = arrival_variability(workload)
-    low, high = (f * copies * max_rate_rps(server, _loosened(slo, f), variability) for f in factors)
+    expected = max_rate_rps(server, slo, variability)
+    if factors is None or not told_rps or expected <= 0.0:
+        return None
+    low, high = (
+        told_rps * f * max_rate_rps(server, _loosened(slo, f), variability) / expected
+        for f in factors
+    )
     return Interval(low=low, high=high, level=LEVEL)
 
 
