@@ -46,7 +46,7 @@ class KvCapacity(Document, frozen=True):
 
 
 class Percentiles(Document, frozen=True):
-    """Absent percentiles are null: this version predicts means."""
+    """Percentiles are null where the load was not simulated."""
 
     mean: float | None  # null: it grows without bound, the load is more than the capacity
     p50: float | None = None
@@ -126,7 +126,9 @@ class Prediction(Document, frozen=True, kw_only=True):
     next_bound: str = ""
     decode_parts: tuple[Part, ...] = ()
     interval: dict[str, Interval] = {}
-    meets_slo: bool | None = None
+    meets_slo: bool | None = None  # in expectation
+    slo_share: float | None = None  # how sure: share of benches like this that hold all times
+    slo_note: str = ""  # where an interval reaches over a limit
     starts: bool = True
     refusal: str = ""  # the engine's start-up check that fails, in our words
     assumptions: tuple[str, ...] = ()
@@ -155,6 +157,8 @@ class Plan(Document, frozen=True, kw_only=True):
     best: Prediction | None
     candidates: tuple[Prediction, ...]
     pareto: tuple[int, ...]  # indexes into candidates: cost against latency
+    ties: tuple[int, ...] = ()  # indexes of those whose cost cannot be told from the best's
+    sensitivity: tuple[str, ...] = ()  # which input or coefficient would change the choice
     rejected: tuple[Rejection, ...]
     summary: str
 
