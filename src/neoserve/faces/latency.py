@@ -31,11 +31,13 @@ from ..schema.hardware import HardwareSpec
 from ..schema.model import ModelSpec
 from ..schema.spread import Spread
 from .latency_slices import Traits, names_of, order
+from .simulate import drawer
 
 WARM = "the observed rate is beyond the device's peak: prompts came from a warm cache"
 EARLY = "faster than its weights can be read: the output ended before its stated length"
 CROWDED = "the devices stated have no room for the weights: the row's parallelism is not what ran"
 UNBOUNDED = "predicted to grow without bound: the rate is beyond saturation"
+DRAW = drawer()  # equal lengths, Poisson arrivals, seed of the workload
 COLUMNS = ("id", "source", "engine", "gpu_or_cpu", "model", "load_mode", "uses")
 
 
@@ -144,7 +146,7 @@ def _row_answers(row: Mapping[str, str], resolver: Resolver) -> Iterator[Answer]
     d = case.deployment
     coefficients = coefficients_for(resolved.hardware, d.engine, d.engine_version)
     server = case_server(*resolved, coefficients, resolved.kv_tokens)
-    said, note = predictions(case, server), suspicion(resolved)
+    said, note = predictions(case, server, DRAW), suspicion(resolved)
     # a bench that the coefficients were fitted on is known better than a new one
     seen = case.source in coefficient_table()["sources"]
     spread = spread_for(coefficients, "seen" if seen else "new")

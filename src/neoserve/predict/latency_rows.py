@@ -56,6 +56,7 @@ class Case(NamedTuple):
     rate_mean: bool  # TPOT is one over the mean of the requests' rates
     threads: int  # of a CPU run, 0 where not stated
     wait_steps: int  # decode steps that a new prompt is held back on purpose
+    num_sent: int  # requests of an open load, on one replica; 0 where not stated
     varied: bool  # lengths are means of a wide distribution, so that a batch thins out at its end
     observed: dict[str, float]  # flag -> seconds or tokens per second
 
@@ -149,6 +150,7 @@ def case_of(row: Mapping[str, str]) -> Case:
         rate_mean="mean per-request decode" in row.get("tpot_stat", ""),
         threads=int(threads.group(1)) if threads else 0,
         wait_steps=script.wait_steps,
+        num_sent=_num_sent(row, mode, replicas),
         varied=_varied(row, mode),
         observed=_observed(row),
     )
@@ -212,6 +214,12 @@ def _lengths(row: Mapping[str, str]) -> tuple[int, int]:
     prompt = number(row, "isl", _BENCH_TOKENS if bench else _UNSTATED_PROMPT_TOKENS)
     output = number(row, "osl", _BENCH_TOKENS if bench else _UNSTATED_OUTPUT_TOKENS)
     return max(1, round(prompt)), max(1, round(output))
+
+
+def _num_sent(row: Mapping[str, str], mode: str, replicas: float) -> int:
+    if mode != "open_loop":
+        return 0
+    return round(number(row, "num_prompts", 0.0) / replicas)
 
 
 def _varied(row: Mapping[str, str], mode: str) -> bool:
