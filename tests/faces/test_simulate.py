@@ -1,4 +1,4 @@
-"""`predict` and `plan` with simulation: the schedule is `bench`'s, and targets mean what they say."""
+"""`predict` and `plan` with simulation: the schedule is `bench`'s, targets mean what they say."""
 
 from __future__ import annotations
 
@@ -155,8 +155,10 @@ def test_conversations_bring_all_their_turns() -> None:
 
 
 def test_a_plan_simulates_its_best_and_its_front() -> None:
-    request = PlanAsk(model=LLAMA, on=("L40S", "H100-SXM"), workload=OPEN, rate_rps=6.0,
-                      slo="ttft:p95<400ms; tpot:p95<40ms", online=False, num_requests=100)  # fmt: skip
+    request = PlanAsk(
+        model=LLAMA, on=("L40S", "H100-SXM"), workload=OPEN, rate_rps=6.0, online=False,
+        slo="ttft:p95<400ms; tpot:p95<40ms", num_requests=100,
+    )  # fmt: skip
     found = answer_plan(request)
     assert found.best is not None
     assert JUDGED_BY_MEAN not in found.best.assumptions

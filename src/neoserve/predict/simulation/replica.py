@@ -112,7 +112,7 @@ class Replica:
             if chunks:
                 self._prompt_steps(chunks)
                 return
-        pressed = pressed or self._make_room()
+        pressed = pressed or (self.grows and self._make_room())
         self._decode_steps(at_most=1 if pressed else None)
 
     # Admission
@@ -212,7 +212,7 @@ class Replica:
                 self._first(i, lag_s)
         if unfinished:
             self.partial = (last, end)
-        if n:
+        if n and self.ends[0][0] <= self.step:
             self._ended()
 
     def _alike(self, i: int, start: int, tokens: int, n: int) -> int:
@@ -266,31 +266,33 @@ class Replica:
     def _pass(self, seconds: float, n: int) -> None:
         self.now_s += seconds
         self.decode_request_s += n * seconds
-        if self.blocked_by == "slots":
-            self.slots_full_s += seconds
-        elif self.blocked_by == "kv":
-            self.kv_full_s += seconds
+        if self.blocked_by:
+            if self.blocked_by == "slots":
+                self.slots_full_s += seconds
+            else:
+                self.kv_full_s += seconds
 
     # Decoding
 
     def _decode_steps(self, at_most: int | None) -> None:
-        n, step = self.num, self.step
+        n, step, blocks = self.num, self.step, self.blocks
         self.filling = not self.policy.static
         steps = at_most or self.ends[0][0] - step
         if self.grows:
-            # one that is alone goes on whatever the cache holds
-            steps = max(self.blocks.fitting(step, steps), 1)
+            # One that is alone goes on whatever the cache holds.
+            steps = max(blocks.fitting(step, steps), 1)
         context = self.base_sum / n + step
-        can_start = self.coming and self.filling and not self.blocked_by
-        if can_start and steps > 1:
-            until_s = self.coming[0][0] - self.now_s
+        coming = self.coming
+        if coming and steps > 1 and self.filling and not self.blocked_by:
+            until_s = coming[0][0] - self.now_s
             steps, seconds = self.decode.steps_in(n, context, steps, until_s)
         else:
             seconds = self.decode.run_s(n, context, steps)
         self._grow(steps)
         self.num_steps += steps
         self._pass(seconds, n)
-        self._ended()
+        if self.ends[0][0] <= self.step:
+            self._ended()
 
     def _grow(self, steps: int) -> None:
         if self.grows:
