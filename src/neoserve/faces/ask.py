@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ..catalog.coefficients import calibrated, coefficients_for
 from ..catalog.engines import find_profile
 from ..catalog.hardware import find_machine, load_extra, stale_days
+from ..catalog.intervals import spread_for
 from ..catalog.models import bundled_names, find_model
 from ..catalog.quantization import weight_scheme
 from ..errors import AskError
@@ -110,6 +111,7 @@ def asker(
         return Ask(
             model, machine, deployment, workload, profile, coefficients, slo,
             None, request.utilization_share, None, draw, request.num_requests,
+            spread_for(coefficients),
         )  # fmt: skip
 
     return make
@@ -150,6 +152,7 @@ def ask_for(
         utilization_share=request.utilization_share,
         draw=draw_of(request),
         num_requests=request.num_requests,
+        spread=spread_for(coefficients),
     )
 
 
