@@ -1,0 +1,135 @@
+"""A server as the planner sees it: what it predicts of it, with some coefficients corrected."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ...catalog.coefficients import coefficients_for, corrected
+from ...catalog.engines import profile_or_newest
+from ...errors import AskError
+from ...measure.engine.driver import flag_value, has_flag
+from ...predict.predictor import Ask, Memo, outcome
+from ...schema.coefficients import Coefficients
+from ...schema.engine import Deployment, EngineConfig, EngineProfile
+from ...schema.hardware import HardwareSpec, Machine
+from ...schema.model import ModelSpec
+from ...schema.trial import EngineFacts
+from ...schema.workload import Workload
+
+METRICS = ("ttft_s", "tpot_s")
+
+
+class Subject(NamedTuple):
+    """One model on one server of one device."""
+
+    model: ModelSpec
+    hardware: HardwareSpec  # the part of the device that the engine computes on
+    deployment: Deployment
+    rules: EngineProfile
+    known: Coefficients
+    kv_bytes: int | None = None
+
+    def ask(self, workload: Workload, factors: Mapping[str, float]) -> Ask:
+        """The planner's question about a load."""
+        return Ask(
+            model=self.model,
+            machine=Machine(id=self.hardware.id, hardware=self.hardware, num_devices=1),
+            deployment=self.deployment,
+            workload=workload,
+            profile=self.rules,
+            coefficients=corrected(self.known, factors),
+            available_kv_bytes=self.kv_bytes,
+        )
+
+    def seconds(self, workload: Workload, factors: Mapping[str, float]) -> dict[str, float]:
+        """Mean TTFT and TPOT; the latter only of answers of two tokens or more.
+
+        Raises AskError for a load that the server would refuse.
+        """
+        found = outcome(self.ask(workload, factors), Memo(), explain=False)
+        if found.run is None:
+            raise AskError(f"{workload.prompt_tokens} + {workload.output_tokens} tokens at "
+                           f"{workload.concurrency} in flight: {found.refusal}")  # fmt: skip
+        point = found.run.point
+        seconds = {"ttft_s": point.ttft_s}
+        if workload.output_tokens > 1:
+            seconds["tpot_s"] = point.tpot_s
+        return {name: value for name, value in seconds.items() if math.isfinite(value)}
+
+
+def subject_of(
+    model: ModelSpec, hardware: HardwareSpec, config: EngineConfig, facts: EngineFacts
+) -> Subject:
+    """From the process that runs. `hardware` is the whole device."""
+    engine = "llama.cpp" if config.engine in ("llama.cpp", "llama-server") else config.engine
+    version = config.version.rsplit(" ", 1)[-1] if engine != "llama.cpp" else ""
+    device = "cpu" if hardware.kind == "cpu" else "gpu"
+    return Subject(
+        model=model,
+        hardware=part_of(hardware, facts.threads),
+        deployment=_deployment(engine, version, config, facts),
+        rules=profile_or_newest(engine, version, device),
+        known=coefficients_for(hardware, engine, version),
+        kv_bytes=_kv_bytes(facts),
+    )
+
+
+def part_of(hardware: HardwareSpec, threads: int | None) -> HardwareSpec:
+    """The cores of a CPU that compute. Its bandwidth is as it was measured."""
+    if hardware.kind != "cpu" or not threads or threads >= hardware.cores:
+        return hardware
+    share = threads / hardware.cores
+    peaks = {dtype: peak * share for dtype, peak in hardware.peak_flops_per_s.items()}
+    return hardware.replace(cores=threads, peak_flops_per_s=peaks)
+
+
+def settings_of(config: EngineConfig, facts: EngineFacts) -> dict[str, str]:
+    """What of the engine is in the figures, for whoever reads the profile."""
+    told = {
+        "threads": facts.threads,
+        "slots": facts.num_parallel,
+        "context_tokens": facts.context_tokens,
+        "dtype": facts.dtype,
+        "eager": has_flag(config.argv, "--enforce-eager") or None,
+        "cpus": ",".join(facts.affinity),
+    }
+    return {name: str(value) for name, value in told.items() if value not in (None, "")}
+
+
+def _deployment(
+    engine: str, version: str, config: EngineConfig, facts: EngineFacts
+) -> Deployment:
+    def number(*flags: str) -> int | None:
+        text = flag_value(config.argv, *flags) or ""
+        return int(text) if text.isdigit() else None
+
+    if engine == "llama.cpp":
+        slots, context = facts.num_parallel or 1, facts.context_tokens
+        if facts.log.get("kv_unified") == "true" and context:
+            context //= slots
+        return Deployment(
+            engine=engine,
+            max_num_seqs=slots,
+            max_model_len=context,
+            max_num_batched_tokens=number("--ubatch-size", "-ub"),
+            enable_prefix_caching=False,
+        )
+    return Deployment(
+        engine=engine,
+        engine_version=version,
+        tensor_parallel=number("--tensor-parallel-size", "-tp") or 1,
+        pipeline_parallel=number("--pipeline-parallel-size", "-pp") or 1,
+        enforce_eager=has_flag(config.argv, "--enforce-eager"),
+        max_model_len=facts.context_tokens,
+        max_num_seqs=facts.num_parallel or number("--max-num-seqs"),
+        max_num_batched_tokens=number("--max-num-batched-tokens"),
+        block_size=number("--block-size"),
+        kv_cache_dtype=flag_value(config.argv, "--kv-cache-dtype") or "auto",
+    )
+
+
+def _kv_bytes(facts: EngineFacts) -> int | None:
+    text = facts.log.get("kv_cache_memory_bytes", "")
+    return int(text) if text.isdigit() else None
