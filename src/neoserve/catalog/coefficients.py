@@ -109,12 +109,16 @@ _PREFILL_TIMES = ("admission_s", "prompt_token_s")
 # nothing and keep the catalog's value.
 ADJUSTED = (
     "memory_share", "kv_share", "matrix_share", "matrix_half_tokens", "attention_share", "layer_s",
-    "launch_s", "step_s", "request_step_s", "admission_s", "prompt_token_s", "convoy_share",
+    "launch_s", "step_s", "request_step_s", "admission_s", "request_serial_s", "prompt_token_s",
+    "convoy_share", "convoy_odds",
     "expert_share", "expert_memory_share", "expert_half_tokens", "expert_layer_s", "state_share",
-    "scan_share", "state_layer_s",
+    "scan_share", "state_layer_s", "overlap_power",
 )  # fmt: skip
+# Of a weight format's own kernels, on top: how fast a few rows and many are multiplied.
+FORMAT_ADJUSTED = ("matrix_share", "matrix_half_tokens")
+FORMAT_LOG_SD = 0.5
 _AT_MOST_1 = ("convoy_share",)  # a share of requests; a share of the data sheet may be wrong
-_PRIOR_FLOOR, _PRIOR_CEILING = 0.5, 1.5  # log; kinds of devices differ by more than rows of one do
+_PRIOR_FLOOR, _PRIOR_CEILING = 0.7, 1.5  # log; kinds of devices differ by more than rows of one do
 
 
 def adjustable(known: Coefficients) -> tuple[str, ...]:
@@ -128,6 +132,8 @@ def prior_log_sd(name: str) -> float:
 
     As far as the catalog's own classes and engines lie from each other.
     """
+    if "." in name:
+        return FORMAT_LOG_SD
     entry = table()["coefficients"].get(name, {})
     logs = [
         math.log(float(found["factor"]))
@@ -139,16 +145,38 @@ def prior_log_sd(name: str) -> float:
     return min(max(spread, _PRIOR_FLOOR), _PRIOR_CEILING)
 
 
+def format_names(scheme: str) -> tuple[str, ...]:
+    """Names under which `corrected` takes the factors of one weight format."""
+    return tuple(f"{name}.{scheme}" for name in FORMAT_ADJUSTED)
+
+
 def corrected(known: Coefficients, factors: Mapping[str, float]) -> Coefficients:
-    """Each named coefficient times its factor. Raises AskError for a name that there is not."""
-    unknown = [name for name in factors if not isinstance(getattr(known, name, None), float)]
+    """Each named coefficient times its factor; ``matrix_share.q4_0`` is of that format alone.
+
+    Raises AskError for a name that there is not.
+    """
+    plain = {name: factor for name, factor in factors.items() if "." not in name}
+    names = [*plain, *(name.partition(".")[0] for name in factors if "." in name)]
+    unknown = [name for name in names if not isinstance(getattr(known, name, None), float)]
     if unknown:
         raise AskError(
             f"the profile corrects {unknown[0]}, which this version's planner does not have; "
             "calibrate again"
         )
-    values = {name: getattr(known, name) * factor for name, factor in factors.items()}
-    return known.replace(**{n: min(v, 1.0) if n in _AT_MOST_1 else v for n, v in values.items()})
+    values = {name: getattr(known, name) * factor for name, factor in plain.items()}
+    formats = {scheme: dict(own) for scheme, own in known.formats.items()}
+    for name, factor in factors.items():
+        base, _, scheme = name.partition(".")
+        if scheme:
+            own = formats.setdefault(scheme, {})
+            own[base] = own.get(base, 1.0) * factor
+    return known.replace(formats=formats, **{n: _bounded(n, v) for n, v in values.items()})
+
+
+def _bounded(name: str, value: float) -> float:
+    if name in _AT_MOST_1:
+        return min(value, 1.0)
+    return max(value, 1.0) if name == "overlap_power" else value
 
 
 def calibrated(known: Coefficients, profile: DeviceProfile) -> Coefficients:

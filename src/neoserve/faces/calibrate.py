@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from ..catalog.coefficients import adjustable, prior_log_sd
+from ..catalog.coefficients import adjustable, format_names, prior_log_sd
 from ..catalog.models import find_model
 from ..errors import AskError, EngineFailed
 from ..evidence.run import Run
@@ -175,6 +175,7 @@ def _served(
     known: Known | None = None
     settings: dict[str, str] = {}
     version = ""
+    formats = format_coefficients([model for model, _ in served])
     for model, config in served:
         with serving(record, config, host, note, ask.ready_timeout_s) as session:
             facts = session.engine.facts()
@@ -182,10 +183,18 @@ def _served(
             subjects.append(subject_of(model, hardware, config, facts))
             settings = settings or settings_of(config, facts)
             version = version or config.version
-            known = learn(ask, session, subjects, known, ask.budget_s / len(served), note)
+            known = learn(ask, session, subjects, known, ask.budget_s / len(served), note, formats)
     assert known is not None
     return profile_of(known, subjects, host=host, version=version, settings=settings, rates=rates,
                       run=record.head())  # fmt: skip
+
+
+def format_coefficients(models: Sequence[ModelSpec]) -> tuple[str, ...]:
+    """Of the formats among several models; one alone is not told from the device."""
+    schemes = dict.fromkeys(model.quantization.scheme for model in models)
+    if len(schemes) < 2:
+        return ()
+    return tuple(name for scheme in schemes for name in format_names(scheme))
 
 
 def learn(
@@ -195,11 +204,12 @@ def learn(
     known: Known | None,
     budget_s: float,
     note: Say,
+    formats: Sequence[str] = (),
 ) -> Known:
-    """Loads on the server of the last subject."""
+    """Loads on the server of the last subject. `formats` are coefficients of formats' own."""
     index = len(subjects) - 1
     if known is None:
-        names = adjustable(subjects[0].known)
+        names = (*adjustable(subjects[0].known), *formats)
         known = known_at_first(subjects[0], names, [prior_log_sd(name) for name in names])
     note(f"loads of {subjects[index].model.id}, for about {show_duration(budget_s)}")
 

@@ -19,7 +19,7 @@ _HUBER = 2.0  # standard deviations from which a figure counts less
 _STEP = 0.02  # of a difference quotient, in a log factor
 _ROUNDS = 40
 _DAMPING = 1e-3
-_ENOUGH = 1e-6  # of the objective
+_ENOUGH = 1e-4  # of the objective
 
 
 class Figure(NamedTuple):
@@ -38,15 +38,19 @@ class Posterior(NamedTuple):
     scale: float  # spread of the residuals over what was expected of it, at least 1
 
 
-def jacobian(model: Model, at: Sequence[float]) -> tuple[list[float], Matrix]:
-    """The model's values, and a row of derivatives for each of them."""
+def jacobian(
+    model: Model, at: Sequence[float], both_sides: bool = True
+) -> tuple[list[float], Matrix]:
+    """The model's values, and a row of derivatives for each of them, by differences."""
     centre = list(model(at))
+    width = 2 * _STEP if both_sides else _STEP
     columns = []
     for i in range(len(at)):
         up, down = list(at), list(at)
         up[i] += _STEP
         down[i] -= _STEP
-        columns.append([(a - b) / (2 * _STEP) for a, b in zip(model(up), model(down), strict=True)])
+        lower = model(down) if both_sides else centre
+        columns.append([(a - b) / width for a, b in zip(model(up), lower, strict=True)])
     return centre, [list(row) for row in zip(*columns, strict=True)]
 
 

@@ -72,7 +72,10 @@ def known_at_first(
     """Nothing measured yet. Coefficients that no load of this model depends on are left out."""
     known = Known(tuple(names), tuple(prior_log_sd))
     rows = [row for w in _corners(subject) for row in expected(subject, w, known).rows]
-    kept = [i for i in range(len(names)) if any(abs(row[i]) > _LEAST_SLOPE for row in rows)]
+    kept = [
+        i for i, name in enumerate(names)
+        if "." in name or any(abs(row[i]) > _LEAST_SLOPE for row in rows)
+    ]  # fmt: skip
     return Known(tuple(names[i] for i in kept), tuple(prior_log_sd[i] for i in kept))
 
 
@@ -120,11 +123,14 @@ def calibrate(
     rest = _all_loads(subject)
     voids = 0
     while rest and voids < _VOIDS:
-        loads = [expected(subject, w, known) for w in rest]
-        chosen = next_load(known.covariance, loads, until_s - clock(), _ENOUGH_NATS)
+        left_s = until_s - clock()
+        short = [w for w in rest if cost_s(w, subject.seconds(w, known.factors)) <= left_s]
+        loads = [expected(subject, w, known) for w in short]
+        chosen = next_load(known.covariance, loads, left_s, _ENOUGH_NATS)
         if chosen is None:
             break
-        workload, nats = rest.pop(chosen), gain(known.covariance, loads[chosen])
+        workload, nats = short[chosen], gain(known.covariance, loads[chosen])
+        rest.remove(workload)
         seen = _measure(measure, index, workload, nats, say)
         voids = voids + 1 if seen is None else 0
         if seen is not None:
@@ -166,7 +172,7 @@ def expected(subject: Subject, workload: Workload, known: Known) -> Load:
 
     seconds = subject.seconds(workload, known.factors)
     metrics = tuple(name for name in METRICS if name in seconds)
-    _, rows = jacobian(model, known.log_factors)
+    _, rows = jacobian(model, known.log_factors, both_sides=False)
     sd = math.hypot(STRUCTURE_LOG_SD, EXPECTED_LOG_SD)
     return Load(tuple(map(tuple, rows)), (sd,) * len(rows), cost_s(workload, seconds))
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Hashable, Mapping
+from typing import TypeVar
+
+from msgspec import Struct, field
 
 from ...catalog.coefficients import coefficients_for, corrected
 from ...catalog.engines import profile_or_newest
@@ -20,8 +22,20 @@ from ...schema.workload import Workload
 
 METRICS = ("ttft_s", "tpot_s")
 
+_T = TypeVar("_T")
+_CHANGING = ("step", "server", "point")  # with coefficients and load
 
-class Subject(NamedTuple):
+
+class Lasting(Memo):
+    """What depends on neither coefficients nor load: a fit asks a hundred thousand times."""
+
+    def get(self, key: Hashable, make: Callable[[], _T]) -> _T:
+        """As `Memo.get`; what changes is made anew."""
+        is_changing = isinstance(key, tuple) and key[0] in _CHANGING
+        return make() if is_changing else super().get(key, make)
+
+
+class Subject(Struct, frozen=True):
     """One model on one server of one device."""
 
     model: ModelSpec
@@ -30,6 +44,7 @@ class Subject(NamedTuple):
     rules: EngineProfile
     known: Coefficients
     kv_bytes: int | None = None
+    memo: Lasting = field(default_factory=Lasting)
 
     def ask(self, workload: Workload, factors: Mapping[str, float]) -> Ask:
         """The planner's question about a load."""
@@ -48,7 +63,7 @@ class Subject(NamedTuple):
 
         Raises AskError for a load that the server would refuse.
         """
-        found = outcome(self.ask(workload, factors), Memo(), explain=False)
+        found = outcome(self.ask(workload, factors), self.memo, explain=False)
         if found.run is None:
             raise AskError(f"{workload.prompt_tokens} + {workload.output_tokens} tokens at "
                            f"{workload.concurrency} in flight: {found.refusal}")  # fmt: skip
