@@ -25,14 +25,13 @@ from ..schema.coefficients import Coefficients
 from ..schema.engine import Deployment, EngineProfile
 from ..schema.hardware import Machine
 from ..schema.model import ModelSpec
-from ..schema.prediction import Interval, Plan, Prediction
+from ..schema.prediction import Plan, Prediction
 from ..schema.quantization import quantize
 from ..schema.workload import Slo, Workload
 from ..units import MIB, TIB
 
 MAX_CANDIDATES = 200_000
 MAX_BYTES = 1024 * TIB
-_NORMAL_90 = 1.645  # standard deviations that 90 % lie within
 _GPU_SCHEMES = ("checkpoint", "fp8", "w4a16")
 _CPU_SCHEMES = ("checkpoint", "w8a8", "w4a8")
 
@@ -50,6 +49,8 @@ def answer_predict(request: PredictAsk) -> Prediction:
     ask = ask_for(model, machine, request.deployment, request)
     answer = predict(ask)
     if request.profile and answer.latency is not None:
+        from .profiled import with_measured_intervals
+
         answer = with_measured_intervals(answer, ask, request.profile)
     return with_command(answer, machine, request.model)
 
@@ -89,27 +90,6 @@ def answer_plan(request: PlanAsk) -> Plan:
         keep=request.keep,
         tries=lambda m, scheme: bool(request.weight_quant) or scheme in usual_schemes(m),
     )  # fmt: skip
-
-
-def with_measured_intervals(answer: Prediction, ask: Ask, profile: str) -> Prediction:
-    """Intervals as the loads of the profile have them: its residuals and how sure it is of each
-    coefficient. A profile without loads leaves them as they are."""
-    from ..tune.calibration.document import spreads
-    from ..tune.profile import read_profile
-
-    known = read_profile(Path(profile))
-    latency = answer.latency
-    if not known.points or latency is None:
-        return answer
-    means = {"ttft_s": latency.ttft_s.mean, "tpot_s": latency.tpot_s.mean,
-             "e2e_s": latency.e2e_s.mean}  # fmt: skip
-    found = dict(answer.interval)
-    for name, sd in spreads(known, ask).items():
-        value = means.get(name)
-        if value is not None:
-            reach = math.exp(_NORMAL_90 * sd)
-            found[name] = Interval(low=value / reach, high=value * reach, level=0.9)
-    return answer.replace(interval=found)
 
 
 def asker(
@@ -175,7 +155,9 @@ def machine_of(name: str, request: PredictAsk | PlanAsk) -> Machine:
     """A HW argument with the request's own catalog, memory and price. Raises AskError."""
     check_money(request)
     if name.strip().lower() == "local":
-        machine = _local(request.profile)
+        from .profiled import local
+
+        machine = local(request.profile)
     else:
         extra = load_extra(Path(request.catalog)) if request.catalog else None
         machine = find_machine(name, extra)
@@ -202,21 +184,6 @@ def check_money(request: PredictAsk | PlanAsk) -> None:
     available = request.available_kv_bytes if isinstance(request, PredictAsk) else None
     if available is not None and not 0 <= available <= MAX_BYTES:
         raise AskError(f"--available-kv-bytes is {available}; expected bytes up to 1 PiB")
-
-
-def _local(profile: str) -> Machine:
-    """This host: as it was when it was profiled, if that was this CPU, or as it is found now."""
-    from ..measure.host import host_print
-    from ..measure.machine import local_machine
-    from ..tune.profile import read_profile
-
-    known = read_profile(Path(profile)) if profile else None
-    if known is None or known.hardware is None or known.hardware.kind != "cpu":
-        return local_machine()
-    if known.host.cpu_model != host_print().cpu_model:
-        return local_machine()
-    note = f"this host as it was when profiled: {known.hardware.cores} of its cores compute"
-    return Machine(id="local", hardware=known.hardware, num_devices=1, notes=(note,))
 
 
 def scheme_model(model: ModelSpec, scheme: str) -> ModelSpec:
