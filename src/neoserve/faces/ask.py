@@ -9,7 +9,7 @@ import datetime
 import math
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..catalog.coefficients import calibrated, coefficients_for
 from ..catalog.engines import find_profile
@@ -30,8 +30,13 @@ from ..schema.quantization import quantize
 from ..schema.workload import Slo, Workload
 from ..units import MIB, TIB
 
+if TYPE_CHECKING:
+    from ..predict.simulation.requests import Draw
+
 MAX_CANDIDATES = 200_000
 MAX_BYTES = 1024 * TIB
+MAX_SIMULATED = 1_000_000  # requests
+VARIED = ("gamma", "mmpp", "ramp", "trace")  # arrivals whose means do not tell how it feels
 _GPU_SCHEMES = ("checkpoint", "fp8", "w4a16")
 _CPU_SCHEMES = ("checkpoint", "w8a8", "w4a8")
 
@@ -98,7 +103,7 @@ def asker(
     """A maker of questions that looks each machine's facts up once."""
     engine, version = request.deployment.engine, request.deployment.engine_version
     facts: dict[str, tuple[EngineProfile, Coefficients]] = {}
-    workload = request.workload
+    workload, draw = request.workload, draw_of(request)
     if request.rate_rps:  # a fleet is sized for arrivals, whatever the workload says
         arrival = "poisson" if workload.arrival == "closed" else workload.arrival
         workload = workload.replace(arrival=arrival, rate_rps=request.rate_rps)
@@ -109,7 +114,7 @@ def asker(
         profile, coefficients = facts[machine.id]
         return Ask(
             model, machine, deployment, workload, profile, coefficients, slo,
-            None, request.utilization_share,
+            None, request.utilization_share, None, draw, request.num_requests,
         )  # fmt: skip
 
     return make
@@ -148,7 +153,31 @@ def ask_for(
         available_kv_bytes=request.available_kv_bytes,
         output_tokens_per_month=request.output_tokens_per_month,
         utilization_share=request.utilization_share,
+        draw=draw_of(request),
+        num_requests=request.num_requests,
     )
+
+
+def draw_of(request: PredictAsk | PlanAsk) -> Draw | None:
+    """What draws the requests of a simulation; None where the formula's means are enough."""
+    num = request.num_requests
+    if num is not None and not 1 <= num <= MAX_SIMULATED:
+        raise AskError(f"--num-prompts is {num}; expected 1 to {MAX_SIMULATED:,}")
+    slo = Slo.parse_text(request.slo) if request.slo else None
+    if not wants_simulation(request.simulate, request.workload, slo):
+        return None
+    from .simulate import drawer
+
+    return drawer()
+
+
+def wants_simulation(asked: bool | None, workload: Workload, slo: Slo | None) -> bool:
+    """As asked; else where a percentile is, or where the load varies beyond what means tell."""
+    if asked is not None:
+        return asked
+    tails = slo is not None and any(t.statistic.startswith("p") for t in slo.targets)
+    varied = workload.arrival in VARIED or workload.turns > 1
+    return tails or varied or bool(workload.prompt_tokens_cv or workload.output_tokens_cv)
 
 
 def machine_of(name: str, request: PredictAsk | PlanAsk) -> Machine:
@@ -256,6 +285,14 @@ def check_workload(workload: Workload) -> None:
     if not 0 <= workload.prefix_hit_share < 1:
         raise AskError(
             f"--prefix-hit-share is {workload.prefix_hit_share}; expected a share below 1"
+        )
+    for name, cv in (("isl", workload.prompt_tokens_cv), ("osl", workload.output_tokens_cv)):
+        if not 0 <= cv <= 100:
+            raise AskError(f"--{name}-cv is {cv:g}; expected a coefficient from 0 to 100")
+    if not 1 <= workload.turns <= 10_000 or not 0 <= workload.think_time_s <= 1e6:
+        raise AskError(
+            f"{workload.turns} turns with {workload.think_time_s:g} s between; expected 1 to "
+            "10,000 turns and up to 10^6 s"
         )
     if not 1e-3 <= workload.burstiness <= 1e6:
         raise AskError(

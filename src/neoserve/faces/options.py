@@ -139,6 +139,21 @@ WORKLOAD = (
            parse_share, "SHARE", 0.0),
     Option(("--slo", "--goodput"), "what has to hold, e.g. 'ttft:p95<3s; tpot:p95<200ms'",
            metavar="SLO", default=""),
+    Option(("--simulate",), "percentiles, request by request (on where the SLO names one, or "
+           "lengths or arrivals vary)", both=True),
+    Option(("--arrival",), "law of an open load's arrivals (poisson); others are simulated",
+           choices=("poisson", "constant", "gamma", "mmpp")),
+    Option(("--isl-cv",), "spread of prompt lengths: lognormal with this standard deviation over "
+           "mean (0: all the same)", real, "CV", 0.0),
+    Option(("--osl-cv",), "the same for outputs (0)", real, "CV", 0.0),
+    Option(("--turns",), "turns of a conversation; the rate is of conversations (1)", whole, "N",
+           1),
+    Option(("--think-time",), "between an answer and the next turn (0s)", parse_duration_s, "TIME",
+           0.0),
+    Option(("--num-prompts", "--num-requests"), "requests that are simulated (400)", whole, "N",
+           dest="num_prompts"),
+    Option(("--seed",), "of the simulated schedule: with it `bench` sends the same (0)", whole, "N",
+           0),
 )  # fmt: skip
 
 MONEY = (

@@ -14,8 +14,12 @@ def workload_of(args: argparse.Namespace) -> Workload:
     """An open load where a rate is given, else a closed one."""
     if args.rate is not None and args.concurrency is not None:
         raise AskError("--request-rate and --max-concurrency are two kinds of load; give one")
-    arrival = "closed" if args.rate is None else "poisson"
+    if args.rate is None and args.arrival:
+        raise AskError("--arrival shapes an open load and needs --request-rate")
+    arrival = "closed" if args.rate is None else args.arrival or "poisson"
     if args.rate is not None and args.burstiness != 1.0:
+        if args.arrival not in (None, "gamma"):
+            raise AskError(f"--burstiness is of gamma arrivals, not of {args.arrival}; drop one")
         arrival = "gamma"
     return Workload(
         arrival=arrival,  # type: ignore[arg-type]
@@ -25,6 +29,11 @@ def workload_of(args: argparse.Namespace) -> Workload:
         prompt_tokens=args.isl,
         output_tokens=args.osl,
         prefix_hit_share=args.prefix_hit_share,
+        seed=args.seed,
+        prompt_tokens_cv=args.isl_cv,
+        output_tokens_cv=args.osl_cv,
+        turns=args.turns,
+        think_time_s=args.think_time,
     )
 
 
@@ -76,6 +85,8 @@ def predict_ask(args: argparse.Namespace) -> PredictAsk:
         catalog=args.catalog,
         profile=args.profile,
         online=not args.offline,
+        simulate=args.simulate,
+        num_requests=args.num_prompts,
     )
 
 
@@ -104,6 +115,8 @@ def plan_ask(args: argparse.Namespace) -> PlanAsk:
         profile=args.profile,
         online=not args.offline,
         keep=args.keep,
+        simulate=args.simulate,
+        num_requests=args.num_prompts,
     )
 
 

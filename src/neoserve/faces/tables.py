@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 
 from ..schema.prediction import Plan, Prediction
-from ..schema.view import PLAN_RIGHT, devices, plan_header, plan_rows, sections
+from ..schema.view import devices, plan_header, plan_right, plan_rows, sections
 from ..units import show_duration, show_usd, significant
 
 WIDTH = 100
@@ -151,7 +151,7 @@ def show_plan(result: Plan) -> str:
     shown = f"{result.model}: {result.num_candidates:,} candidates, {len(rows)} shown"
     blocks = [wrap(shown, "")]
     if rows:
-        blocks.append(table(plan_header(result), rows, PLAN_RIGHT))
+        blocks.append(table(plan_header(result), rows, plan_right(result)))
         blocks.append("* on the Pareto set of cost and time per token")
     if result.rejected:
         blocks.append(_rejections(result))

@@ -16,10 +16,12 @@ from ..schema.prediction import Plan, Prediction, Rejection, Throughput
 from ..schema.workload import Slo
 from ..units import show_duration, show_usd
 from .cost import fleet_for, fleet_of
-from .predictor import Ask, Memo, outcome, predict, usd_per_hour
+from .predictor import Ask, Memo, outcome, predict, share_of, simulate, simulation_of, usd_per_hour
 from .queueing import arrival_variability
 from .serve import max_rate_rps, meets_slo
 
+MAX_SIMULATED = 10  # candidates whose tails are looked at, best ones first
+MORE_MACHINES = 3  # tries, where chance keeps a fleet just short of the SLO
 MAX_REJECTED = 200  # reasons kept; a plan of thousands repeats them
 
 
@@ -84,6 +86,7 @@ class Candidate(Struct, frozen=True):
     money: float  # dollars per million output tokens; without a price, device-seconds
     tpot_s: float
     machines: int = 1
+    simulated: bool = False
 
 
 def plan(
@@ -119,6 +122,7 @@ def plan(
             elif explain:
                 rejected.append(found)
     fitting.sort(key=rank_key)
+    fitting = refined(fitting, rate_rps, memo)
     front = pareto(fitting)
     kept = [c for i, c in enumerate(fitting) if i < max(keep, 1) or id(c) in front]
     answers = [_told(c, memo) for c in kept]
@@ -160,16 +164,75 @@ def _candidate(ask: Ask, rate_rps: float, memo: Memo, explain: bool) -> Candidat
             share = share.replace(rate_rps=rate_rps / machines)
             run = outcome(replace(ask, workload=share), memo).run or run
         ask = replace(ask, workload=share)
-    tokens_per_s = run.point.rate_rps * run.workload.output_tokens * deployment.replicas
+    money = _money(ask, deployment, run.point.rate_rps * run.workload.output_tokens)
+    meets = meets_slo(run.server, run.point, ask.slo)
+    return Candidate(ask, meets, priced, money, run.point.tpot_s, machines)
+
+
+def refined(ranked: list[Candidate], rate_rps: float, memo: Memo) -> list[Candidate]:
+    """The first candidates judged by simulation, until no other can be cheaper than one of them
+    that holds the SLO, and the Pareto set; the others stay as the formula has them. All do where
+    nothing is to be simulated."""
+    done: list[Candidate] = []
+    cheapest = math.inf
+    for candidate in ranked[:MAX_SIMULATED]:
+        if candidate.ask.draw is None or candidate.meets_slo is False:
+            break
+        if candidate.money >= cheapest:
+            break
+        done.append(_simulated(candidate, rate_rps, memo))
+        if done[-1].meets_slo is not False:
+            cheapest = min(cheapest, done[-1].money)
+    found = sorted([*done, *ranked[len(done) :]], key=rank_key)
+    for _ in range(MAX_SIMULATED - len(done) if done else 0):
+        front = pareto(found)
+        formula = [i for i, c in enumerate(found) if id(c) in front and not c.simulated]
+        if not formula:
+            break
+        found[formula[0]] = _simulated(found[formula[0]], rate_rps, memo)
+        found.sort(key=rank_key)
+    return found
+
+
+def _simulated(candidate: Candidate, rate_rps: float, memo: Memo) -> Candidate:
+    """The same candidate, its latencies, its machines and its cost by simulation."""
+    ask, machines = candidate.ask, candidate.machines
+    if rate_rps:
+        found = outcome(ask, memo)
+        assert found.run is not None
+        simulation = simulation_of(ask, found, found.run, memo)
+        highest = simulation.highest_rate_rps(share_of(found.run, found), ask.slo)
+        if highest <= 0.0:
+            return replace(candidate, meets_slo=False, money=math.inf, simulated=True)
+        copies = found.deployment.replicas
+        machines = fleet_for(rate_rps, highest * copies, None).replicas
+    for more in range(MORE_MACHINES):
+        n = machines + more
+        if rate_rps:
+            ask = replace(ask, workload=ask.workload.replace(rate_rps=rate_rps / n))
+        found = outcome(ask, memo)
+        assert found.run is not None
+        told = simulate(ask, found, found.run, memo)
+        if told.served.meets_slo is not False or not rate_rps:
+            break
+    money = _money(ask, found.deployment, told.served.output_tokens_per_s)
+    return Candidate(
+        ask, told.served.meets_slo, candidate.priced, money, told.served.tpot_s, n, True
+    )
+
+
+def _money(ask: Ask, deployment: Deployment, output_tokens_per_s: float) -> float:
+    """Dollars per million output tokens of all replicas; without a price, device-seconds.
+    `output_tokens_per_s` is of one."""
     usd = usd_per_hour(ask, deployment)
     paid = deployment.devices_per_replica * deployment.replicas if usd is None else usd / 3600
-    meets = meets_slo(run.server, run.point, ask.slo)
-    return Candidate(ask, meets, priced, paid / tokens_per_s * 1e6, run.point.tpot_s, machines)
+    return paid / (output_tokens_per_s * deployment.replicas) * 1e6
 
 
 def _told(candidate: Candidate, memo: Memo) -> Prediction:
     """The documents of a candidate; a fleet's rates and bills are those of all its machines."""
-    answer, n = predict(candidate.ask, memo), candidate.machines
+    ask, n = candidate.ask, candidate.machines
+    answer = predict(ask if candidate.simulated else replace(ask, draw=None), memo)
     rates, cost, fleet = answer.throughput, answer.cost, answer.fleet
     if rates is None or fleet is None:
         return answer

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -44,6 +44,10 @@ from .serve import Point, Server, Serving, operating_point, report, server_of
 from .server import limits_of
 from .step import Shape, StepModel, shape_of
 
+if TYPE_CHECKING:
+    from .simulated import Simulation, Told
+    from .simulation.requests import Draw
+
 _T = TypeVar("_T")
 
 
@@ -60,6 +64,8 @@ class Ask(Struct, frozen=True):
     available_kv_bytes: int | None = None  # per rank; overrides the memory budget
     utilization_share: float = 1.0  # busy part of each hour, for cost
     output_tokens_per_month: float | None = None  # a volume to size a fleet for
+    draw: Draw | None = None  # draws the schedule that is simulated; None: the formula's means
+    num_requests: int | None = None  # measured ones of a simulation; None: its default
 
 
 class Memo:
@@ -129,7 +135,7 @@ def predict(ask: Ask, memo: Memo | None = None) -> Prediction:
         return _refused(ask, found, memory, kv)
     assert memory is not None
     assert kv is not None
-    return _answer(ask, found, memory, kv, report(*found.run, ask.slo), memo)
+    return _answer(ask, found, memory, kv, _told(ask, found, found.run, memo), memo)
 
 
 def impossible(ask: Ask, deployment: Deployment, memo: Memo) -> str:
@@ -372,23 +378,72 @@ def usd_per_hour(ask: Ask, deployment: Deployment) -> float | None:
     return hourly_usd(price, devices, priced)
 
 
-def _answer(
-    ask: Ask, found: Outcome, memory: Memory, kv: KvCapacity, served: Serving, memo: Memo
-) -> Prediction:
+def _told(
+    ask: Ask, found: Outcome, run: Run, memo: Memo
+) -> tuple[Serving, Latency, float | None]:
+    """How one replica serves, its latencies and its goodput: simulated where asked."""
+    simulated = simulate(ask, found, run, memo) if ask.draw else None
+    served = simulated.served if simulated else report(*run, ask.slo)
+    latency = simulated.latency if simulated else None
+    if latency is None:
+        latency = Latency(
+            ttft_s=_mean(served.ttft_s), tpot_s=_mean(served.tpot_s), e2e_s=_mean(served.e2e_s)
+        )
+    if simulated:
+        return served, latency, simulated.goodput_rps
+    return served, latency, (served.request_rate_rps if served.meets_slo else 0.0)
+
+
+def simulate(ask: Ask, found: Outcome, run: Run, memo: Memo) -> Told:
+    """One replica's share of the load, request by request; `ask` has a `draw`."""
+    from .simulated import told
+
+    return told(simulation_of(ask, found, run, memo), share_of(run, found), run.point, ask.slo)
+
+
+def simulation_of(ask: Ask, found: Outcome, run: Run, memo: Memo) -> Simulation:
+    """A replica to run under this load and others."""
+    from .simulated import NUM_REQUESTS, Setting, Simulation
+
+    assert ask.draw is not None
+    assert found.fit is not None
+    d, draw = found.deployment, ask.draw
+    block, slots = d.block_size or ask.profile.default_block_size, found.fit.slots
+    num = ask.num_requests or NUM_REQUESTS
+    # The memo holds the server: its id is nobody else's.
+    key = ("simulation", id(run.server), d.max_num_seqs, slots, block, id(draw), num)
+    return memo.get(key, lambda: Simulation(Setting(run.server, d, slots, block, draw, num)))
+
+
+def share_of(run: Run, found: Outcome) -> Workload:
+    """What one replica sees of the load."""
     copies = found.deployment.replicas
-    rate = served.request_rate_rps * copies
+    return run.workload.replace(
+        rate_rps=run.workload.rate_rps / copies,
+        concurrency=max(1, round(run.workload.concurrency / copies)),
+    )
+
+
+def _answer(
+    ask: Ask,
+    found: Outcome,
+    memory: Memory,
+    kv: KvCapacity,
+    spoken: tuple[Serving, Latency, float | None],
+    memo: Memo,
+) -> Prediction:
+    served, latency, goodput_rps = spoken
+    copies = found.deployment.replicas
     return Prediction(
         model=ask.model.id,
         deployment=found.deployment,
         memory=memory,
         kv=kv,
-        latency=Latency(
-            ttft_s=_mean(served.ttft_s), tpot_s=_mean(served.tpot_s), e2e_s=_mean(served.e2e_s)
-        ),
+        latency=latency,
         throughput=Throughput(
             output_tokens_per_s=served.output_tokens_per_s * copies,
             total_tokens_per_s=served.total_tokens_per_s * copies,
-            goodput_rps=(rate if served.meets_slo else 0.0) if ask.slo else None,
+            goodput_rps=(goodput_rps or 0.0) * copies if ask.slo else None,
             max_rate_rps=served.max_rate_rps * copies,
         ),
         cost=_cost(ask, found, served),
@@ -413,7 +468,7 @@ def _cost(ask: Ask, found: Outcome, served: Serving) -> Cost | None:
     copies = found.deployment.replicas
     return cost_of(
         usd, price_basis(price), served.output_tokens_per_s * copies,
-        served.request_rate_rps * ask.workload.prompt_tokens * copies, ask.utilization_share,
+        (served.total_tokens_per_s - served.output_tokens_per_s) * copies, ask.utilization_share,
     )  # fmt: skip
 
 

@@ -114,6 +114,12 @@ class StepModel:
         self._token_s = self._activation_s + self._comm_token_s
         self._step_s, self._request_s = c.step_s, c.request_step_s
 
+    @property
+    def bends(self) -> tuple[float, ...]:
+        """Contexts at which a window is filled: between them a step's time is smooth."""
+        full = {span * stride for span, stride, *_ in self._attentions if span < math.inf}
+        return tuple(sorted(full))
+
     def step_s(
         self,
         prefill_tokens: float,

@@ -24,6 +24,8 @@ class PredictAsk(Document, frozen=True, kw_only=True):
     catalog: str = ""
     profile: str = ""
     online: bool = True
+    simulate: bool | None = None  # None: where a percentile is asked for, or the load varies
+    num_requests: int | None = None  # that are simulated
 
 
 class PlanAsk(Document, frozen=True, kw_only=True):
@@ -51,3 +53,5 @@ class PlanAsk(Document, frozen=True, kw_only=True):
     profile: str = ""
     online: bool = True
     keep: int = 50
+    simulate: bool | None = None  # of the best ranked: None: where a percentile is asked for
+    num_requests: int | None = None

@@ -46,7 +46,7 @@ class KvCapacity(Document, frozen=True):
 
 
 class Percentiles(Document, frozen=True):
-    """Absent percentiles are null: this version predicts means."""
+    """Percentiles are null where the load was not simulated."""
 
     mean: float | None  # null: it grows without bound, the load is more than the capacity
     p50: float | None = None

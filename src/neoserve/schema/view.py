@@ -10,12 +10,17 @@ from typing import TYPE_CHECKING
 from ..units import show_bytes, show_count, show_duration, show_usd, significant
 
 if TYPE_CHECKING:
-    from .prediction import Fleet, Plan, Prediction
+    from .prediction import Fleet, Percentiles, Plan, Prediction
 
 Rows = list[tuple[str, str]]
-PLAN_HEADER = ("", "hardware", "TP", "weights", "KV", "seqs", "chunk", "TTFT", "TPOT", "out tok/s",
-               "$/Mtok out", "limit", "SLO")  # fmt: skip
-PLAN_RIGHT = (False, False, True, False, False, True, True, True, True, True, True, False, False)
+COLUMNS = (
+    ("", False), ("hardware", False), ("TP", True), ("weights", False), ("KV", False),
+    ("seqs", True), ("chunk", True), ("TTFT", True), ("TTFT p95", True), ("TPOT", True),
+    ("TPOT p95", True), ("out tok/s", True), ("$/Mtok out", True), ("limit", False),
+    ("SLO", False),
+)  # fmt: skip
+TAILS = ("TTFT p95", "TPOT p95")  # shown where something was simulated, instead of:
+SETTINGS = ("seqs", "chunk")
 
 
 def per_mtok_output(p: Prediction) -> float:
@@ -27,38 +32,55 @@ def per_mtok_output(p: Prediction) -> float:
     return devices / rate * 1e6 if rate else math.inf
 
 
+def _columns(plan: Plan) -> list[tuple[str, bool]]:
+    """(title, whether it is of numbers)."""
+    tails = any(p.latency is not None and p.latency.ttft_s.p95 for p in plan.candidates)
+    return [column for column in COLUMNS if column[0] not in (SETTINGS if tails else TAILS)]
+
+
 def plan_header(plan: Plan) -> list[str]:
     """Column titles; without prices the cost column counts device-seconds."""
     priced = any(p.cost is not None for p in plan.candidates)
-    return [name if priced or "$" not in name else "dev-s/Mtok" for name in PLAN_HEADER]
+    titles = [title for title, _ in _columns(plan)]
+    return [title if priced or "$" not in title else "dev-s/Mtok" for title in titles]
+
+
+def plan_right(plan: Plan) -> list[bool]:
+    """Which columns are of numbers."""
+    return [right for _, right in _columns(plan)]
 
 
 def plan_rows(plan: Plan, limit: int) -> list[list[str]]:
     """The first `limit` candidates; * marks the Pareto set."""
-    return [_row(i, p, i in plan.pareto) for i, p in enumerate(plan.candidates[:limit])]
+    titles = [title for title, _ in _columns(plan)]
+    found = (_cells(i, p, i in plan.pareto) for i, p in enumerate(plan.candidates[:limit]))
+    return [[cells[title] for title in titles] for cells in found]
 
 
-def _row(index: int, p: Prediction, on_front: bool) -> list[str]:
+def _cells(index: int, p: Prediction, on_front: bool) -> dict[str, str]:
     d = p.deployment
     assert p.latency is not None
     assert p.throughput is not None
     cost = per_mtok_output(p)
-    return [
-        f"{index + 1}{'*' if on_front else ''}",
-        f"{d.replicas}x {d.hardware}" if d.replicas > 1 else d.hardware,
-        f"{d.tensor_parallel}x{d.pipeline_parallel}" if d.pipeline_parallel > 1
+    ttft_s, tpot_s = p.latency.ttft_s, p.latency.tpot_s
+    return {
+        "": f"{index + 1}{'*' if on_front else ''}",
+        "hardware": f"{d.replicas}x {d.hardware}" if d.replicas > 1 else d.hardware,
+        "TP": f"{d.tensor_parallel}x{d.pipeline_parallel}" if d.pipeline_parallel > 1
         else str(d.tensor_parallel),
-        "as is" if d.weight_quant == "checkpoint" else d.weight_quant,
-        d.kv_cache_dtype,
-        str(d.max_num_seqs),
-        str(d.max_num_batched_tokens),
-        show_duration(p.latency.ttft_s.mean),
-        show_duration(p.latency.tpot_s.mean),
-        show_count(p.throughput.output_tokens_per_s),
-        significant(cost) if math.isfinite(cost) else "-",
-        p.bound,
-        {True: "meets", False: "misses", None: ""}[p.meets_slo],
-    ]  # fmt: skip
+        "weights": "as is" if d.weight_quant == "checkpoint" else d.weight_quant,
+        "KV": d.kv_cache_dtype,
+        "seqs": str(d.max_num_seqs),
+        "chunk": str(d.max_num_batched_tokens),
+        "TTFT": show_duration(ttft_s.mean),
+        "TTFT p95": "-" if ttft_s.p95 is None else show_duration(ttft_s.p95),
+        "TPOT": show_duration(tpot_s.mean),
+        "TPOT p95": "-" if tpot_s.p95 is None else show_duration(tpot_s.p95),
+        "out tok/s": show_count(p.throughput.output_tokens_per_s),
+        "$/Mtok out": significant(cost) if math.isfinite(cost) else "-",
+        "limit": p.bound,
+        "SLO": {True: "meets", False: "misses", None: ""}[p.meets_slo],
+    }  # fmt: skip
 
 
 def sections(p: Prediction) -> list[tuple[str, Rows]]:
@@ -123,9 +145,9 @@ def _speed(p: Prediction) -> Rows:
     assert p.throughput is not None
     t = p.throughput
     rows = [
-        ("TTFT", f"{show_duration(p.latency.ttft_s.mean)} (mean)"),
-        ("TPOT", f"{show_duration(p.latency.tpot_s.mean)} (mean)"),
-        ("end to end", f"{show_duration(p.latency.e2e_s.mean)} (mean)"),
+        ("TTFT", _percentiles(p.latency.ttft_s)),
+        ("TPOT", _percentiles(p.latency.tpot_s)),
+        ("end to end", _percentiles(p.latency.e2e_s)),
         ("throughput", f"{show_count(t.output_tokens_per_s)} output tokens/s, "
                        f"{show_count(t.total_tokens_per_s)} in all"),
         ("highest rate", f"{significant(t.max_rate_rps or 0)} requests/s"),
@@ -142,6 +164,13 @@ def _speed(p: Prediction) -> Rows:
     if p.fleet is not None:
         rows.append(("fleet", _fleet(p.fleet)))
     return rows
+
+
+def _percentiles(found: Percentiles) -> str:
+    """Mean, and where the load was simulated its percentiles."""
+    text = f"{show_duration(found.mean)} (mean)"
+    tails = (("p50", found.p50), ("p95", found.p95), ("p99", found.p99))
+    return ", ".join([text, *(f"{show_duration(v)} ({n})" for n, v in tails if v is not None)])
 
 
 def _fleet(fleet: Fleet) -> str:

@@ -1,0 +1,1 @@
+"""Continuous batching, request by request: events where the batch changes, sums between them."""
