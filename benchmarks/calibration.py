@@ -32,6 +32,7 @@ from neoserve.faces.calibrate import CalibrateAsk, serving
 from neoserve.faces.calibrate import run as calibrate
 from neoserve.faces.calibrate_tables import show_calibrated
 from neoserve.faces.demo import variants
+from neoserve.faces.simulate import drawer
 from neoserve.measure.engine.llamacpp import demo_model_path
 from neoserve.measure.figures import recompute
 from neoserve.measure.host import host_print
@@ -46,7 +47,10 @@ from neoserve.tune.session import Session
 
 BARS = {"tpot": 0.08, "ttft unloaded": 0.10, "max rate": 0.12}
 TTFT_OVER_UNLOADED = 3.0  # the SLO of a highest rate, in unloaded TTFTs as they were measured
-NUM_OPEN, NUM_PROBES = 100, 3  # requests of an open load, loads of a highest rate
+NUM_OPEN = {"llama.cpp": 70, "vllm": 45}  # requests of an open load
+WARM_UP = 7  # a tenth, as the simulation has them
+NUM_PROBES = 3  # loads of a highest rate, at least
+BUDGET_SHARE = {"llama.cpp": 1.0, "vllm": 0.72}
 AGAIN = 2  # how often the first load of a server is measured
 SLOTS, CONTEXT = 4, 1024
 
@@ -125,7 +129,8 @@ def experiment(engine: str, args: argparse.Namespace) -> tuple[list[Row], dict[s
     folder = args.out / engine
     found = calibrate(
         CalibrateAsk(models=fitted, engine=engine, engine_args=words, engine_env=env,
-                     context_tokens=CONTEXT, budget_s=args.budget, out=str(folder / "profile")),
+                     context_tokens=CONTEXT, budget_s=args.budget * BUDGET_SHARE[engine],
+                     out=str(folder / "profile")),
         note,
     )  # fmt: skip
     profile = found.profile
@@ -142,7 +147,7 @@ def experiment(engine: str, args: argparse.Namespace) -> tuple[list[Row], dict[s
             facts = session.engine.facts()
             assert facts is not None
             assert profile.hardware is not None
-            plain = subject_of(find_model(one.model), profile.hardware, config, facts)
+            plain = subject_of(find_model(one.model), profile.hardware, config, facts, drawer())
             sharp = msgspec.structs.replace(plain, known=calibrated(plain.known, profile))
             rows += closed_rows(session, one, engine, plain, sharp, again)
             rows += rate_rows(session, one, engine, plain, sharp)
@@ -159,14 +164,14 @@ def llama_held(made: dict[str, str], short: bool) -> list[Held]:
                 ((16, 6),))  # fmt: skip
     eight = Held(made["q8_0"], "Q8_0 (fitted)", ((32, 24, 1), (100, 8, 1), (32, 12, 3)))
     other = Held(made["q4_0"], "Q4_0 (unseen)", ((32, 24, 1), (100, 8, 1), (32, 12, 3)), ((20, 5),))
-    return [base._replace(closed=base.closed[:2], rates=())] if short else [base, eight, other]
+    return [base._replace(closed=base.closed[:1])] if short else [base, eight, other]
 
 
 def vllm_held(model: str, short: bool) -> list[Held]:
     """Other lengths and numbers in flight."""
-    base = Held(model, "bf16", ((32, 24, 1), (100, 12, 1), (200, 8, 1), (24, 24, 2), (32, 12, 3),
-                                (64, 12, 4)), ((24, 6),))  # fmt: skip
-    return [base._replace(closed=base.closed[:2], rates=())] if short else [base]
+    base = Held(model, "bf16", ((32, 24, 1), (100, 12, 1), (160, 8, 1), (24, 24, 2), (32, 12, 3),
+                                (40, 10, 4)), ((16, 4),))  # fmt: skip
+    return [base._replace(closed=base.closed[:1])] if short else [base]
 
 
 def closed_rows(
@@ -206,14 +211,18 @@ def figures_of(session: Session, workload: Workload) -> dict[str, float]:
 def rate_rows(
     session: Session, held: Held, engine: str, plain: Subject, sharp: Subject
 ) -> Iterator[Row]:
-    """The highest Poisson rate at which the mean TTFT keeps to three times the unloaded one."""
+    """The highest Poisson rate at which the mean TTFT keeps to three times the unloaded one.
+
+    Predicted for the arrivals that are then sent: what so few requests have of luck is in both.
+    """
     for prompt, output in held.rates:
         alone = Workload(concurrency=1, prompt_tokens=prompt, output_tokens=output, seed=3000)
         limit_s = TTFT_OVER_UNLOADED * figures_of(session, alone)["ttft_s"]
         slo = Slo.parse_text(f"ttft:mean<{1000 * limit_s:.1f}ms")
         workload = alone.replace(arrival="poisson", rate_rps=1.0)
-        before, after = (max_rate_rps(s, workload, slo) for s in (plain, sharp))
-        measured = measured_rate_rps(session, workload, limit_s, after)
+        num = NUM_OPEN[engine]
+        before, after = (max_rate_rps(s, workload, slo, num) for s in (plain, sharp))
+        measured = measured_rate_rps(session, workload, limit_s, after, num)
         load = f"Poisson, {prompt} + {output}, mean TTFT < {limit_s * 1e3:.0f} ms"
         if measured is None:
             note(f"  {held.name}, {load}: no bracket; predicted {after:.3g}/s")
@@ -223,15 +232,16 @@ def rate_rows(
         yield row
 
 
-def max_rate_rps(subject: Subject, workload: Workload, slo: Slo) -> float:
+def max_rate_rps(subject: Subject, workload: Workload, slo: Slo, num: int) -> float:
     """By the planner."""
-    answer = predict(msgspec.structs.replace(subject.ask(workload, {}), slo=slo))
+    ask = subject.ask(workload, {})
+    answer = predict(msgspec.structs.replace(ask, slo=slo, num_requests=num))
     found = answer.throughput.max_rate_rps if answer.throughput else None
     return found or 0.0
 
 
 def measured_rate_rps(
-    session: Session, workload: Workload, limit_s: float, start_rps: float
+    session: Session, workload: Workload, limit_s: float, start_rps: float, num: int
 ) -> float | None:
     """Where the mean TTFT crosses the limit: log TTFT against the rate, between two loads.
 
@@ -241,8 +251,8 @@ def measured_rate_rps(
     rate = start_rps
     for _ in range(NUM_PROBES + 2):
         observed = session.measure(
-            TrialAsk(workload=workload.replace(rate_rps=rate, same_arrivals=True, seed=3100),
-                     num_requests=NUM_OPEN, num_warmup=4, ends_early=False)
+            TrialAsk(workload=workload.replace(rate_rps=rate, same_arrivals=True),
+                     num_requests=num, num_warmup=WARM_UP, ends_early=False)
         )  # fmt: skip
         ttft_s = observed.trial.ttft_s.mean
         if ttft_s is None:

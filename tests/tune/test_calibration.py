@@ -21,14 +21,20 @@ from neoserve.errors import AskError
 from neoserve.measure.figures import Observed
 from neoserve.schema.engine import Deployment, EngineConfig
 from neoserve.schema.profile import DeviceProfile
-from neoserve.schema.trial import EngineFacts, RequestRow
+from neoserve.schema.trial import EngineFacts, ProcessFacts, RequestRow
 from neoserve.schema.workload import Workload
 from neoserve.stats.linear import log_det
 from neoserve.tune.calibration.design import Load, choose, gain, learned, next_load
 from neoserve.tune.calibration.document import profile_of, spread_of, spreads
 from neoserve.tune.calibration.fit import Figure, fit, jacobian
 from neoserve.tune.calibration.loads import candidates, figures, num_requests
-from neoserve.tune.calibration.served import calibrate, expected, known_at_first, repeat
+from neoserve.tune.calibration.served import (
+    calibrate,
+    company_log_sd,
+    expected,
+    known_at_first,
+    repeat,
+)
 from neoserve.tune.calibration.subject import Subject, part_of, subject_of
 from neoserve.tune.profile import read_profile
 
@@ -337,6 +343,29 @@ def test_a_process_in_the_planners_words(config, facts, slots, context):
     assert found.deployment.enforce_eager == ("--enforce-eager" in config.argv)
     with pytest.raises(AskError, match="longer than max_model_len"):
         found.seconds(Workload(prompt_tokens=context, output_tokens=8), {})
+
+
+@pytest.mark.parametrize(
+    ("others", "engine_s", "processes", "log_sd"),
+    [
+        (0.05, 2.0, 1, 0.0),  # nobody else to speak of
+        (1.1, 9.9, 1, 0.0),  # on other cores: the engine had its own for all of the 10 s
+        (1.1, 7.0, 1, 0.3),  # it lacked 30 % of one, and more than what others explain is not said
+        (0.6, 7.0, 1, 0.15),
+        (0.6, 20.0, 3, 0.15),  # its front end computes, too
+        (0.6, None, 1, 0.15),
+        (None, 5.0, 1, 0.0),
+    ],
+)
+def test_a_load_beside_other_programs_counts_less(others, engine_s, processes, log_sd):
+    base = trial()
+    process = ProcessFacts(1, "x", 1, {"0": 1}, "")
+    found = base.replace(
+        client=base.client.replace(others_cores=others, engine_cpu_s=engine_s),
+        facts=EngineFacts(threads=1, processes=(process,) * processes),
+    )
+    rows = [RequestRow(due_s=0, sent_s=0, first_token_s=1, last_token_s=10.0, output_tokens=4)]
+    assert company_log_sd(Observed(found, rows, ())) == pytest.approx(log_sd, abs=0.03)
 
 
 def test_differences_are_derivatives():

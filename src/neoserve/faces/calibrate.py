@@ -41,6 +41,7 @@ from ..tune.session import Session
 from ..units import show_duration
 from .bench import fresh_folder, public_words, refuse_secrets, started_config
 from .progress import Live
+from .simulate import drawer
 
 Say = Callable[[str], None]
 
@@ -63,7 +64,6 @@ class CalibrateAsk(msgspec.Struct, frozen=True, kw_only=True):
     out: str = "runs/calibrate"
     ready_timeout_s: float | None = None
     timeout_s: float = 600.0
-    seed: int = 0
 
 
 class Calibrated(NamedTuple):
@@ -92,7 +92,7 @@ def run(ask: CalibrateAsk, note: Say) -> Calibrated:
         refuse_secrets(config)
     folder, host = fresh_folder(Path(ask.out)), host_print()
     record = Run.create(
-        folder, "calibrate", argv=public_words(sys.argv), seed=ask.seed, host=host,
+        folder, "calibrate", argv=public_words(sys.argv), seed=0, host=host,
         versions={"neoserve": importlib.metadata.version("neoserve")}
         | {c.engine: c.version for c in configs},
     )  # fmt: skip
@@ -180,7 +180,7 @@ def _served(
         with serving(record, config, host, note, ask.ready_timeout_s) as session:
             facts = session.engine.facts()
             assert facts is not None
-            subjects.append(subject_of(model, hardware, config, facts))
+            subjects.append(subject_of(model, hardware, config, facts, drawer()))
             settings = settings or settings_of(config, facts)
             version = version or config.version
             known = learn(ask, session, subjects, known, ask.budget_s / len(served), note, formats)
@@ -214,10 +214,9 @@ def learn(
     note(f"loads of {subjects[index].model.id}, for about {show_duration(budget_s)}")
 
     def measure(workload: Workload, num: int) -> Observed:
-        seeded = workload.replace(seed=workload.seed or ask.seed + 1 + len(session.trials))
         return session.measure(
-            TrialAsk(workload=seeded, num_requests=num, num_warmup=workload.concurrency,
-                     timeout_s=ask.timeout_s, ends_early=False),
+            TrialAsk(workload=workload, num_requests=num,
+                     num_warmup=workload.concurrency, timeout_s=ask.timeout_s, ends_early=False),
         )  # fmt: skip
 
     known = calibrate(subjects, index, measure, known, budget_s * _REPEAT_SHARE, note)

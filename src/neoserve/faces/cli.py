@@ -162,7 +162,7 @@ def _calibrate(args: argparse.Namespace) -> int:
             engine=args.engine, engine_args=args.engine_args,
             engine_env=environment(args.env or []), device=args.device, python=args.python,
             threads=args.threads, context_tokens=args.context, budget_s=args.budget, out=args.out,
-            ready_timeout_s=args.ready_timeout, timeout_s=args.timeout, seed=args.seed,
+            ready_timeout_s=args.ready_timeout, timeout_s=args.timeout,
         ),
         note,
     )  # fmt: skip

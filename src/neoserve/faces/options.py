@@ -393,7 +393,6 @@ CALIBRATE = (
     Option(("--ready-timeout",), "how long the engine's start may take", parse_duration_s, "TIME"),
     Option(("--timeout",), "of one request (600s)", parse_duration_s, "TIME", 600.0),
     Option(("--out",), "run folder (runs/calibrate)", metavar="DIR", default="runs/calibrate"),
-    Option(("--seed",), "of prompts (0)", whole, "N", 0),
 )  # fmt: skip
 
 SELFTEST = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -24,9 +24,11 @@ from ...schema.workload import Workload
 from ...stats import mean
 from ...stats.linear import apply, dot, quadratic
 from .fit import jacobian, spread
-from .served import Known, Seen
+from .loads import num_requests
+from .served import Known, Seen, company_log_sd
 from .subject import METRICS, Subject
 
+_NOTABLE_LOG_SD = 0.05
 _STEP = 0.05  # of a difference quotient, in a log factor
 # Where residuals are few, their spread is not yet known; it is taken for no less than this.
 LEAST_RESIDUAL_LOG_SD = 0.04
@@ -74,7 +76,18 @@ def profile_of(
         residual_log_sd=left_out_log_sd(known, subjects),
         noise_log_sd=noise_log_sd(known.seen),
         run=run,
+        notes=tuple(_company(known.seen)),
     )
+
+
+def _company(seen: Sequence[Seen]) -> Iterator[str]:
+    busy = [s for s in seen if company_log_sd(s.observed) > _NOTABLE_LOG_SD]
+    if busy:
+        most = max(s.observed.trial.client.others_cores or 0.0 for s in busy)
+        yield (
+            f"other programs used up to {most:.1f} cores during {len(busy)} of {len(seen)} loads, "
+            "which count less for it: on a host of its own the device may be faster"
+        )
 
 
 def device_profile(
@@ -115,7 +128,8 @@ def left_out_log_sd(known: Known, subjects: Sequence[Subject]) -> dict[str, floa
 
         def model(logs: Sequence[float], seen: Seen = seen) -> list[float]:
             factors = dict(zip(known.names, map(math.exp, logs), strict=True))
-            seconds = subjects[seen.subject].seconds(seen.workload, factors)
+            subject, w = subjects[seen.subject], seen.workload
+            seconds = subject.seconds(w, factors, num_requests(w))
             return [math.log(seconds[name]) for name in seen.figures]
 
         _, rows = jacobian(model, posterior.mean)
@@ -196,7 +210,8 @@ def _with(ask: Ask, factors: Mapping[str, float]) -> Ask:
 
 def _point(seen: Seen, known: Known, subjects: Sequence[Subject]) -> ProfilePoint:
     subject, w = subjects[seen.subject], seen.workload
-    before, after = subject.seconds(w, {}), subject.seconds(w, known.factors)
+    num = num_requests(w)
+    before, after = subject.seconds(w, {}, num), subject.seconds(w, known.factors, num)
     return ProfilePoint(
         model=subject.model.id,
         prompt_tokens=w.prompt_tokens,

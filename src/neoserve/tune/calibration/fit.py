@@ -17,9 +17,9 @@ Model = Callable[[Sequence[float]], Sequence[float]]  # log factors -> log of ea
 STRUCTURE_LOG_SD = 0.04  # how far the planner's formulas are off a device that they fit well
 _HUBER = 2.0  # standard deviations from which a figure counts less
 _STEP = 0.02  # of a difference quotient, in a log factor
-_ROUNDS = 40
+_ROUNDS = 20
 _DAMPING = 1e-3
-_ENOUGH = 1e-4  # of the objective
+_ENOUGH = 1e-3  # of the objective
 
 
 class Figure(NamedTuple):
@@ -69,7 +69,7 @@ def fit(
     at = list(start) if start is not None else [0.0] * len(prior_log_sd)
     sds = [spread(f) for f in figures]
     damping = _DAMPING
-    values, rows = jacobian(model, at)
+    values, rows = jacobian(model, at, both_sides=False)
     cost = _cost(_residuals(figures, values), sds, at, prior_log_sd)
     for _ in range(_ROUNDS):
         residuals = _residuals(figures, values)
@@ -81,9 +81,10 @@ def fit(
         if better is None:
             break
         gained, at, cost = cost - better, moved, better
-        values, rows = jacobian(model, at)
         if gained < _ENOUGH * max(1.0, cost):
             break
+        values, rows = jacobian(model, at, both_sides=False)
+    values, rows = jacobian(model, at)
     return _posterior(figures, sds, prior_log_sd, at, values, rows)
 
 

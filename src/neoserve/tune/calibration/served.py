@@ -24,6 +24,9 @@ _ENOUGH_NATS = 0.15  # a load that tells less is not worth its time
 _LEAST_SLOPE = 1e-3  # of a figure's logarithm, by a coefficient's
 _REPEATS = 2  # of one load, for the noise between loads that differ in nothing
 _SEED_STEP = 101
+# Other programs that use a core for as long as a load takes may halve its speed, or do nothing.
+_COMPANY_CORES, _COMPANY_LOG_SD = 0.1, 0.3
+_IDLE_LOG = 0.03  # between an answer and the next request
 _VOIDS = 3  # in a row, after which the host is too busy
 
 
@@ -131,7 +134,8 @@ def calibrate(
             break
         workload, nats = short[chosen], gain(known.covariance, loads[chosen])
         rest.remove(workload)
-        seen = _measure(measure, index, workload, nats, say)
+        seeded = workload.replace(seed=1 + len(known.seen))
+        seen = _measure(measure, index, seeded, nats, say)
         voids = voids + 1 if seen is None else 0
         if seen is not None:
             known = refit(known._replace(seen=(*known.seen, seen)), subjects)
@@ -186,7 +190,7 @@ def narrowed(known: Known, load: Load) -> Known:
 def _logs(
     subject: Subject, workload: Workload, factors: dict[str, float], metrics: Sequence[str]
 ) -> list[float]:
-    seconds = subject.seconds(workload, factors)
+    seconds = subject.seconds(workload, factors, num_requests(workload))
     return [math.log(max(seconds.get(name, 0.0), 1e-9)) for name in metrics]
 
 
@@ -199,11 +203,33 @@ def _measure(
     if trial.verdict == "VOID":
         say(f"  left out, {_load(workload)}: {'; '.join(trial.reasons) or 'void'}")
         return None
-    found = figures(workload, observed.rows)
+    more = company_log_sd(observed)
+    found = {
+        name: figure._replace(log_sd=math.hypot(figure.log_sd, more))
+        for name, figure in figures(workload, observed.rows).items()
+    }
     if not found:
         say(f"  left out, {_load(workload)}: too few answers")
         return None
     return Seen(index, workload, observed, found, nats)
+
+
+def company_log_sd(observed: Observed) -> float:
+    """What other programs may have done to the figures of a closed load.
+
+    By the cores that they used meanwhile; by no more than the engine lacked of its own, where its
+    threads are all that it computes with: in a closed load they have work all the time.
+    """
+    trial = observed.trial
+    by_others = _COMPANY_LOG_SD * max(0.0, (trial.client.others_cores or 0.0) - _COMPANY_CORES)
+    facts, spent_s = trial.facts, trial.client.engine_cpu_s
+    ends_s = [row.last_token_s for row in observed.rows if row.last_token_s is not None]
+    if facts is None or facts.threads is None or len(facts.processes) != 1 or not spent_s:
+        return by_others
+    if not ends_s:
+        return by_others
+    busy_share = spent_s / (facts.threads * max(ends_s))
+    return min(by_others, max(0.0, -math.log(min(1.0, busy_share)) - _IDLE_LOG))
 
 
 def _load(workload: Workload) -> str:

@@ -7,12 +7,14 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import TypeVar
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ...catalog.coefficients import coefficients_for, corrected
 from ...catalog.engines import profile_or_newest
 from ...errors import AskError
 from ...measure.engine.driver import flag_value, has_flag
-from ...predict.predictor import Ask, Memo, outcome
+from ...predict.predictor import Ask, Memo, Outcome, Run, outcome, share_of, simulation_of
+from ...predict.simulation.requests import Draw
 from ...schema.coefficients import Coefficients
 from ...schema.engine import Deployment, EngineConfig, EngineProfile
 from ...schema.hardware import HardwareSpec, Machine
@@ -23,7 +25,7 @@ from ...schema.workload import Workload
 METRICS = ("ttft_s", "tpot_s")
 
 _T = TypeVar("_T")
-_CHANGING = ("step", "server", "point")  # with coefficients and load
+_CHANGING = ("step", "server", "point", "simulation")  # with coefficients and load
 
 
 class Lasting(Memo):
@@ -44,6 +46,7 @@ class Subject(Struct, frozen=True):
     rules: EngineProfile
     known: Coefficients
     kv_bytes: int | None = None
+    draw: Draw | None = None  # of a schedule to simulate; None: means by the formula
     memo: Lasting = field(default_factory=Lasting)
 
     def ask(self, workload: Workload, factors: Mapping[str, float]) -> Ask:
@@ -56,26 +59,45 @@ class Subject(Struct, frozen=True):
             profile=self.rules,
             coefficients=corrected(self.known, factors),
             available_kv_bytes=self.kv_bytes,
+            draw=self.draw,
         )
 
-    def seconds(self, workload: Workload, factors: Mapping[str, float]) -> dict[str, float]:
-        """Mean TTFT and TPOT; the latter only of answers of two tokens or more.
+    def seconds(
+        self, workload: Workload, factors: Mapping[str, float], num_requests: int | None = None
+    ) -> dict[str, float]:
+        """Mean TTFT, and TPOT of answers of two tokens or more: the time of all tokens after the
+        first over their number.
 
-        Raises AskError for a load that the server would refuse.
+        Simulated where requests meet, `num_requests` of them. Raises AskError for a load that the
+        server would refuse.
         """
-        found = outcome(self.ask(workload, factors), self.memo, explain=False)
+        ask = replace(self.ask(workload, factors), num_requests=num_requests)
+        found = outcome(ask, self.memo, explain=False)
         if found.run is None:
             raise AskError(f"{workload.prompt_tokens} + {workload.output_tokens} tokens at "
                            f"{workload.concurrency} in flight: {found.refusal}")  # fmt: skip
+        alone = workload.arrival == "closed" and workload.concurrency == 1
+        if self.draw is not None and not alone:
+            return self._simulated(ask, found, found.run)
         point = found.run.point
         seconds = {"ttft_s": point.ttft_s}
         if workload.output_tokens > 1:
             seconds["tpot_s"] = point.tpot_s
         return {name: value for name, value in seconds.items() if math.isfinite(value)}
 
+    def _simulated(self, ask: Ask, found: Outcome, run: Run) -> dict[str, float]:
+        ran = simulation_of(ask, found, run, self.memo).run(share_of(run, found))
+        ttft_s, e2e_s = ran.latency.ttft_s.mean or 0.0, ran.latency.e2e_s.mean or 0.0
+        steps = ran.output_tokens - 1.0
+        return {"ttft_s": ttft_s} | ({"tpot_s": (e2e_s - ttft_s) / steps} if steps > 0 else {})
+
 
 def subject_of(
-    model: ModelSpec, hardware: HardwareSpec, config: EngineConfig, facts: EngineFacts
+    model: ModelSpec,
+    hardware: HardwareSpec,
+    config: EngineConfig,
+    facts: EngineFacts,
+    draw: Draw | None = None,
 ) -> Subject:
     """From the process that runs. `hardware` is the whole device."""
     engine = "llama.cpp" if config.engine in ("llama.cpp", "llama-server") else config.engine
@@ -88,6 +110,7 @@ def subject_of(
         rules=profile_or_newest(engine, version, device),
         known=coefficients_for(hardware, engine, version),
         kv_bytes=_kv_bytes(facts),
+        draw=draw,
     )
 
 
