@@ -52,7 +52,12 @@ def answer_predict(request: PredictAsk) -> Prediction:
     model = scheme_model(
         find_model(request.model, request.online), request.deployment.weight_quant
     )
-    answer = predict(ask_for(model, machine, request.deployment, request))
+    ask = ask_for(model, machine, request.deployment, request)
+    answer = predict(ask)
+    if request.profile and answer.latency is not None:
+        from .profiled import with_measured_intervals
+
+        answer = with_measured_intervals(answer, ask, request.profile)
     return with_command(answer, machine, request.model)
 
 
@@ -182,9 +187,9 @@ def machine_of(name: str, request: PredictAsk | PlanAsk) -> Machine:
     """A HW argument with the request's own catalog, memory and price. Raises AskError."""
     check_money(request)
     if name.strip().lower() == "local":
-        from ..measure.machine import local_machine
+        from .profiled import local
 
-        machine = local_machine()
+        machine = local(request.profile)
     else:
         extra = load_extra(Path(request.catalog)) if request.catalog else None
         machine = find_machine(name, extra)

@@ -378,6 +378,23 @@ QUALITY = (
     *(option for option in _SERVER if option.flags[0] in _OF_SERVER),
 )  # fmt: skip
 
+CALIBRATE = (
+    Option(("--engine",), "serve the models with it: llama.cpp (embedded), llama-server, vllm or "
+           "sglang; its own arguments follow --", metavar="NAME", default=""),
+    Option(("--env",), "environment of the engine (repeatable)", metavar="K=V", again=True),
+    Option(("--device",), "cpu or gpu (cpu)", choices=("cpu", "gpu"), default="cpu"),
+    Option(("--budget",), "time for loads, of all models together (3m)", parse_duration_s, "TIME",
+           180.0),
+    Option(("--context",), "tokens of a request that a llama.cpp slot has room for (1024)", whole,
+           "N", dest="context"),
+    Option(("--threads",), "of the device alone (all cores); an engine has its own", whole, "N"),
+    Option(("--python",), "one that has torch or numpy, for the device's own rates (the engine's, "
+           "or this one)", metavar="FILE", default=""),
+    Option(("--ready-timeout",), "how long the engine's start may take", parse_duration_s, "TIME"),
+    Option(("--timeout",), "of one request (600s)", parse_duration_s, "TIME", 600.0),
+    Option(("--out",), "run folder (runs/calibrate)", metavar="DIR", default="runs/calibrate"),
+)  # fmt: skip
+
 SELFTEST = (
     Option(("--streams",), "answers in flight at once (100)", whole, "N", 100),
     Option(("--ttft",), "true time to first token (50ms)", parse_duration_s, "TIME", 0.05),
