@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from conformal import Rows, fit, left_out, weighted_quantile
+from conformal import Rows, Style, fit, left_out, weighted_quantile
 
 from neoserve.catalog.intervals import benches_of, known_by
 from neoserve.errors import AskError
@@ -32,9 +32,9 @@ from neoserve.stats import mean, quantile
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 LEVEL = 0.9  # that is reported
-POWER = 1.0  # a source counts as its rows: the share of figures that are covered is promised
+NEW = Style({"arch": 0.25, "class": 0.15, "engine": 0.15, "mode": 0.15, "known": 0.35}, 0.6, 0.25)
+SEEN = Style({"arch": 0.35, "class": 0.35, "engine": 0.35, "mode": 0.35, "load": 0.35})
 FEWEST = 20  # rows of a metric
-GROUPINGS = ("arch", "class", "engine", "mode", "load", "known")
 LEAST_EFFECT = 0.03  # log factors below this are left out of the file
 # Metrics whose residuals are shaped alike, where one has few sources of its own.
 KIN = {
@@ -142,9 +142,9 @@ def by_flag(rows: Sequence[Row]) -> dict[str, list[Row]]:
     return {flag: found[flag] for flag in FLAGS if len(found[flag]) >= FEWEST}
 
 
-def entry_of(rows: Rows, num_sources: int) -> dict[str, Any]:
+def entry_of(rows: Rows, style: Style, num_sources: int) -> dict[str, Any]:
     """One metric of intervals.json."""
-    fitted = fit(rows, LEVELS, POWER)
+    fitted = fit(rows, LEVELS, style)
     root = math.exp(fitted.scale.root)
     entry: dict[str, Any] = {
         "rows": int(rows.own.sum()),
@@ -214,7 +214,7 @@ def report_of(
     result: dict[str, Any] = {}
     by_metric = by_flag(rows)
     for flag, found in by_metric.items():
-        covered, width = left_out(rows_of(by_metric, flag, others), LEVELS, POWER, folds)
+        covered, width = left_out(rows_of(by_metric, flag, others), LEVELS, NEW if others else SEEN, folds)
         groups: dict[str, list[int]] = {"all": list(range(len(found)))}
         for index, row in enumerate(found):
             groups.setdefault(row["arch"], []).append(index)
@@ -268,7 +268,10 @@ def document(new: Sequence[Row], seen: Sequence[Row]) -> dict[str, Any]:
     for setting, rows, others in (("new", new, benches_of_others(new)), ("seen", seen, {})):
         by_metric = by_flag(rows)
         settings[setting] = {
-            flag: entry_of(rows_of(by_metric, flag, others), len({r["source"] for r in found}))
+            flag: entry_of(
+                rows_of(by_metric, flag, others), NEW if others else SEEN,
+                len({r["source"] for r in found}),
+            )  # fmt: skip
             for flag, found in by_metric.items()
         }
     return {
