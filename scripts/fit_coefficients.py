@@ -3,7 +3,7 @@
     python scripts/fit_coefficients.py TRUTH.csv --out FILE            fit, and write coefficients
     python scripts/fit_coefficients.py TRUTH.csv --use FILE            errors of these coefficients
     python scripts/fit_coefficients.py TRUTH.csv --leave-out source --use FILE --residuals OUT.jsonl
-                          each source (or device, or model family) predicted by a fit without it
+                 each source (or device, model family, model of a source) by a fit without it
 
 Needs numpy beside neoserve. Rows are weighted so that a series counts as the square root of its
 length; the loss is pseudo-Huber on the log error; every factor is pulled towards its parent's
@@ -28,11 +28,14 @@ from latency_arrays import FLAGS, Array
 from latency_items import Item, read_items, thinned
 from latency_problem import COEFFICIENTS, GROUPS, Name, Problem, Truth, names_of
 
+from neoserve.catalog.coefficients import engine_era, engine_family
+from neoserve.faces import latency as face
 from neoserve.predict import latency_rows as rows_of
 from neoserve.predict import latency_truth as truth_of
 
 LEAST_FACTOR = 0.02  # log factors below this are not written
-LARGEST = 12  # groups that are left out alone; the others share four folds
+LARGEST = 12  # groups that are left out alone; the others share a few folds
+SHARED = 4  # folds of the others; half again as many where no group is large
 TUNE_STEPS = 4  # of each fold, from the fit on everything
 
 
@@ -111,6 +114,7 @@ LEFT_OUT: dict[str, Callable[[Item], str]] = {
     "source": lambda item: item.case.source,
     "device": lambda item: item.hardware.id,
     "family": family_of,
+    "model": lambda item: f"{item.case.source}|{family_of(item)}|{item.case.model}",
 }
 
 
@@ -123,10 +127,14 @@ def left_out(
     problem, wide = Problem(thin, names), Problem(everything, names)
     theta = problem.fit(start_of(names, entries), TUNE_STEPS)
     sizes = Counter(key(item) for item in items)
-    fold_of = {
-        name: rank if rank < LARGEST else LARGEST + rank % 4
-        for rank, (name, _) in enumerate(sizes.most_common())
-    }
+    ranked = [name for name, _ in sizes.most_common()]
+    if len(ranked) > LARGEST * SHARED:  # models of sources: many small groups
+        fold_of = {name: rank % (SHARED + SHARED // 2) for rank, name in enumerate(ranked)}
+    else:
+        fold_of = {
+            name: rank if rank < LARGEST else LARGEST + rank % SHARED
+            for rank, name in enumerate(ranked)
+        }
     trained = np.array([fold_of[key(item)] for item in thin.items])[thin.row]
     asked = np.array([fold_of[key(item)] for item in items])[everything.row]
     predicted = np.full(len(asked), np.nan)
@@ -149,6 +157,26 @@ def write_residuals(path: Path, truth: Truth, predicted: Array) -> None:
                 "flag": c.flag, "load_mode": c.case.load_mode,
                 "concurrency": c.case.workload.concurrency, "observed": c.observed,
                 "predicted": c.predicted,
+            }  # fmt: skip
+            file.write(json.dumps(line) + "\n")
+
+
+def add_open_loads(path: Path, rows: list[dict[str, str]]) -> None:
+    """The same for loads of a rate, which no fit sees, by the catalog's coefficients."""
+    chosen = [row for row in rows if row.get("load_mode") == "open_loop"]
+    with path.open("a") as file:
+        for a in face.answers(chosen):
+            if a.predicted is None or a.flag not in rows_of.FLAGS or a.note:
+                continue
+            d = a.case.deployment
+            line = {
+                "id": a.case.id, "source": a.case.source, "device": a.case.device,
+                "device_class": a.device, "engine": a.case.engine,
+                "family": engine_family(d.engine, d.engine_version),
+                "era": engine_era(d.engine, d.engine_version), "arch": a.case.arch,
+                "model": a.case.model, "flag": a.flag, "load_mode": a.case.load_mode,
+                "concurrency": a.case.workload.concurrency, "observed": a.observed,
+                "predicted": a.predicted,
             }  # fmt: skip
             file.write(json.dumps(line) + "\n")
 
@@ -197,6 +225,7 @@ def main() -> int:
         predicted = problem.predict(problem.raw(theta))
     if args.residuals:
         write_residuals(args.residuals, truth, predicted)
+        add_open_loads(args.residuals, rows)
     found = comparisons(truth, predicted)
     keys: list[tuple[str, Callable[[truth_of.Comparison], str], int]] = [
         ("architecture", lambda c: c.case.arch, 1),

@@ -103,8 +103,11 @@ class Truth:
 
 
 def _trust(item: Item, flag: str) -> float:
-    """0 for a rate of requests that, by the row's own times, ended before their stated length."""
+    """0 for what its source calls an experiment, and for a rate of requests that, by the row's own
+    times, ended before their stated length."""
     case, seen = item.case, item.observed
+    if "experimental" in case.source:
+        return 0.0
     if flag in ("throughput", "tput256") and case.load_mode == "static_batch" and (
         {"ttft", "batched_tpot"} <= set(seen)
     ):  # fmt: skip

@@ -68,7 +68,8 @@ def test_engine_families(engine: str, version: str, wanted: str) -> None:
 @pytest.mark.parametrize(
     ("engine", "version", "wanted"),
     [("vllm", "0.7.3", "vllm-v0-0.6"), ("vllm", "0.4.1", "vllm-v0-0.0"),
-     ("vllm", "0.8.0", "vllm-0.8"), ("vllm", "0.16.2", "vllm-0.12"), ("vllm", "0.33.0", "vllm-0.17"), ("vllm", "", "vllm-0.17"),
+     ("vllm", "0.8.0", "vllm-0.8"), ("vllm", "0.16.2", "vllm-0.12"),
+     ("vllm", "0.33.0", "vllm-0.17"), ("vllm", "", "vllm-0.17"),
      ("sglang", "0.4.9", "sglang-0.0"), ("tensorrt-llm", "1.2.0rc2", "tensorrt-llm-1.0"),
      ("tensorrt-llm", "", "tensorrt-llm-1.0"), ("llama.cpp", "", "llama.cpp"), ("x", "1", "other")],
 )  # fmt: skip

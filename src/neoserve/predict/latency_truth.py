@@ -15,7 +15,6 @@ from .simulation.policy import policy_of
 from .simulation.replica import Replica
 from .simulation.requests import Draw, requests_of
 
-
 MOST_SENT = 2000  # requests of a row that are simulated
 
 

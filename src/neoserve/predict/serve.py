@@ -38,7 +38,7 @@ __all__ = [
 ]  # fmt: skip
 
 SEARCH_STEPS = 12  # of the highest rate: to (slots / 0.001) ** 2**-12, below a percent
-JUDGED_BY_MEAN = "percentile targets are judged by the mean: this version predicts no tails"
+JUDGED_BY_MEAN = "percentile targets are judged by the mean: this one was not simulated"
 
 
 class Serving(NamedTuple):
