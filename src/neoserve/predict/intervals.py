@@ -114,8 +114,9 @@ class Bands:
         self._names = names
 
     def of(self, metric: str) -> MetricSpread | None:
-        """The spread of tpot, ttft, e2e or rate."""
-        return self.spread.metrics.get(self._names[metric])
+        """The spread of tpot, ttft, e2e or rate; an open load's is a closed one's if need be."""
+        metrics = self.spread.metrics
+        return metrics.get(self._names[metric]) or metrics.get(_CLOSED[metric])
 
     def factors(self, metric: str, level: float = LEVEL) -> tuple[float, float] | None:
         """Bounds as factors on what is predicted."""
