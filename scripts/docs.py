@@ -5,6 +5,7 @@ docs/accuracy.md   tables from the truth files in tests/data, and from docs/left
 docs/accuracy.svg  the same rows, predicted against measured
 docs/cli.md        every command's --help
 docs/space.md      the knobs of each engine
+docs/calibrating.md  the table of results/calibration
 --check            exit 1 if a file would change, and say which
 """
 
@@ -62,6 +63,7 @@ def main() -> int:
         },
         "docs/cli.md": {"help": help_text()},
         "docs/space.md": {"knobs": space_tables()},
+        "docs/calibrating.md": {"heldout": calibration_table()},
     }
     if "--check" not in sys.argv:  # the example tells the age of prices: it changes with the day
         blocks["README.md"]["example"] = example()
@@ -70,6 +72,11 @@ def main() -> int:
     for name in changed:
         print(f"{name} {'is stale: run make docs' if '--check' in sys.argv else 'rewritten'}")
     return int(bool(changed) and "--check" in sys.argv)
+
+
+def calibration_table() -> str:
+    """As the experiment left it."""
+    return (ROOT / "results" / "calibration" / "table.md").read_text()
 
 
 def rewrite(path: Path, parts: dict[str, str]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -56,6 +57,25 @@ def test_a_trace_brings_its_own_times_and_lengths() -> None:
     assert list(zip(drawn.prompt_tokens, drawn.output_tokens, strict=True)) == [
         next(pairs) for _ in range(9)
     ]
+
+
+def test_a_trace_is_replayed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """40 requests a second apart: their own means, rate, lengths."""
+    file = tmp_path / "azure.csv"
+    rows = [f"2024-05-10 00:00:{i:02d}.0,{1000 * (1 + i % 3)},{20 + i % 2}" for i in range(40)]
+    file.write_text("\n".join(["TIMESTAMP,ContextTokens,GeneratedTokens", *rows]))
+    words = ["predict", LLAMA, "--on", "H100-SXM", "--trace", str(file), "--json", "--offline"]
+    assert main(words) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert any("36 simulated requests" in line for line in found["assumptions"])  # 4 warm up
+    rate = 39 / 39  # a second apart
+    mean_tokens = found["throughput"]["output_tokens_per_s"]
+    assert mean_tokens == pytest.approx(rate * 20.5, rel=0.05)
+    assert found["latency"]["ttft_s"]["p99"] > 1.3 * found["latency"]["ttft_s"]["p50"]
+    assert main([*words, "--max-concurrency", "4"]) == 0
+    closed = json.loads(capsys.readouterr().out)
+    assert any("400 simulated requests" in line for line in closed["assumptions"])
+    assert main(["predict", LLAMA, "--on", "L4", "--trace", str(tmp_path / "none.csv")]) == 2
 
 
 def test_what_is_simulated_without_being_asked_for() -> None:

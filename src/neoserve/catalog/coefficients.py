@@ -6,7 +6,9 @@ family. A class or family with few rows has a factor near one: it falls back to 
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -157,20 +159,93 @@ _PREFILL_SHARES = ("matrix_share", "attention_share", "scan_share")
 _PREFILL_TIMES = ("admission_s", "prompt_token_s")
 
 
+# What a device's own measurements correct. Those without a part in the model that is measured say
+# nothing and keep the catalog's value.
+ADJUSTED = (
+    "memory_share", "kv_share", "matrix_share", "matrix_half_tokens", "attention_share", "layer_s",
+    "launch_s", "step_s", "request_step_s", "admission_s", "request_serial_s", "prompt_token_s",
+    "convoy_odds",
+    "expert_share", "expert_memory_share", "expert_half_tokens", "expert_layer_s", "state_share",
+    "scan_share", "state_layer_s", "overlap_power",
+)  # fmt: skip
+# Of a weight format's own kernels, on top: how fast a few rows and many are multiplied.
+FORMAT_ADJUSTED = ("matrix_share", "matrix_half_tokens")
+FORMAT_LOG_SD = 0.5
+_PRIOR_FLOOR, _PRIOR_CEILING = 0.7, 1.5  # log; kinds of devices differ by more than rows of one do
+
+
+def adjustable(known: Coefficients) -> tuple[str, ...]:
+    """The coefficients that `corrected` may change: a factor does nothing to those that are 0."""
+    return tuple(name for name in ADJUSTED if getattr(known, name, 0.0) > 0.0)
+
+
+@lru_cache(maxsize=64)
+def prior_log_sd(name: str) -> float:
+    """How far a coefficient of a device may lie from the catalog's, as a log standard deviation.
+
+    As far as the catalog's own classes and engines lie from each other.
+    """
+    if "." in name:
+        return FORMAT_LOG_SD
+    entry = table()["coefficients"].get(name, {})
+    logs = [
+        math.log(float(found["factor"]))
+        for group in ("by_class", "by_engine", "by_era", "by_pair")
+        for found in entry.get(group, {}).values()
+        if float(found["factor"]) > 0
+    ]
+    spread = math.sqrt(math.fsum(v * v for v in logs) / len(logs)) if logs else 0.0
+    return min(max(spread, _PRIOR_FLOOR), _PRIOR_CEILING)
+
+
+def format_names(scheme: str) -> tuple[str, ...]:
+    """Names under which `corrected` takes the factors of one weight format."""
+    return tuple(f"{name}.{scheme}" for name in FORMAT_ADJUSTED)
+
+
+def corrected(known: Coefficients, factors: Mapping[str, float]) -> Coefficients:
+    """Each named coefficient times its factor; ``matrix_share.q4_0`` is of that format alone.
+
+    Raises AskError for a name that there is not.
+    """
+    plain = {name: factor for name, factor in factors.items() if "." not in name}
+    names = [*plain, *(name.partition(".")[0] for name in factors if "." in name)]
+    unknown = [name for name in names if not isinstance(getattr(known, name, None), float)]
+    if unknown:
+        raise AskError(
+            f"the profile corrects {unknown[0]}, which this version's planner does not have; "
+            "calibrate again"
+        )
+    values = {name: getattr(known, name) * factor for name, factor in plain.items()}
+    formats = {scheme: dict(own) for scheme, own in known.formats.items()}
+    for name, factor in factors.items():
+        base, _, scheme = name.partition(".")
+        if scheme:
+            own = formats.setdefault(scheme, {})
+            own[base] = own.get(base, 1.0) * factor
+    if "overlap_power" in values:
+        values["overlap_power"] = max(values["overlap_power"], 1.0)
+    return known.replace(formats=formats, **values)
+
+
 def calibrated(known: Coefficients, profile: DeviceProfile) -> Coefficients:
     """Corrected by what was measured. A share may exceed 1: the data sheet is what was wrong.
 
     Raises AskError for a profile of another kind of device or another engine.
     """
-    if (known.device_class, known.engine) != (profile.device_class, profile.engine):
+    engine = profile.engine or known.engine
+    if (known.device_class, known.engine) != (profile.device_class, engine):
         raise AskError(
             f"the profile was measured on {profile.host.cpu_model} ({profile.device_class}) with "
-            f"{profile.engine}; it says nothing of {known.engine} on {known.device_class}"
+            f"{engine}; it says nothing of {known.engine} on {known.device_class}"
         )
-    changes = _scaled(known, profile.decode, _DECODE_SHARES, _DECODE_TIMES)
+    changes: dict[str, float] = {}
+    if profile.decode is not None:
+        changes |= _scaled(known, profile.decode, _DECODE_SHARES, _DECODE_TIMES)
     if profile.prefill is not None:
         changes |= _scaled(known, profile.prefill, _PREFILL_SHARES, _PREFILL_TIMES)
-    return known.replace(calibration=profile.show(), **changes)
+    factors = {name: c.factor for name, c in profile.corrections.items()}
+    return corrected(known.replace(calibration=profile.show(), **changes), factors)
 
 
 def unhindered(known: Coefficients) -> Coefficients:

@@ -14,6 +14,7 @@ from .. import __version__
 from ..errors import EXIT_MET, EXIT_NOT_MET, AskError, Error
 from .options import (
     BENCH,
+    CALIBRATE,
     CATALOG,
     ENGINE,
     JSON,
@@ -150,6 +151,28 @@ def _tune(args: argparse.Namespace) -> int:
     return run(args, note)
 
 
+def _calibrate(args: argparse.Namespace) -> int:
+    from .bench_ask import environment
+    from .calibrate import CalibrateAsk, run
+    from .calibrate_tables import show_calibrated
+
+    found = run(
+        CalibrateAsk(
+            models=tuple(args.model) or (("",) if args.engine.startswith("llama") else ()),
+            engine=args.engine, engine_args=args.engine_args,
+            engine_env=environment(args.env or []), device=args.device, python=args.python,
+            threads=args.threads, context_tokens=args.context, budget_s=args.budget, out=args.out,
+            ready_timeout_s=args.ready_timeout, timeout_s=args.timeout,
+        ),
+        note,
+    )  # fmt: skip
+    if args.json:
+        show_json(found.profile.to_json())
+    else:
+        say(show_calibrated(found.profile, str(found.folder), found.head))
+    return EXIT_MET
+
+
 def _selftest(args: argparse.Namespace) -> int:
     import tempfile
     from pathlib import Path
@@ -270,6 +293,14 @@ COMMANDS: tuple[Command, ...] = (
          ("--configs", {"action": "append", "metavar": "DIR",
                         "help": "where rows' config files are too (repeatable)"})),
         "neoserve accuracy oracle --truth kv_oracle.jsonl",
+    ),
+    Command(
+        "calibrate", "measure this device's speed in minutes; predict and plan take the profile",
+        _calibrate, (*CALIBRATE, JSON),
+        (("model", {"nargs": "*", "default": [], "metavar": "MODEL",
+                    "help": "of --engine, one or several (llama.cpp: the embedded one)"}),),
+        "neoserve calibrate --engine llama.cpp --budget 3m",
+        rest="engine_args",
     ),
     Command(
         "bench", "load a running or started server; certified verdict on an SLO", _bench,

@@ -142,7 +142,9 @@ WORKLOAD = (
     Option(("--simulate",), "percentiles, request by request (on where the SLO names one, or "
            "lengths or arrivals vary)", both=True),
     Option(("--arrival",), "law of an open load's arrivals (poisson); others are simulated",
-           choices=("poisson", "constant", "gamma", "mmpp")),
+           choices=("poisson", "constant", "gamma", "mmpp", "ramp")),
+    Option(("--trace",), "replay arrivals and lengths of an Azure, BurstGPT or Mooncake trace; "
+           "with --arrival or --max-concurrency, its lengths alone", metavar="FILE", default=""),
     Option(("--isl-cv",), "spread of prompt lengths: lognormal with this standard deviation over "
            "mean (0: all the same)", real, "CV", 0.0),
     Option(("--osl-cv",), "the same for outputs (0)", real, "CV", 0.0),
@@ -376,6 +378,23 @@ QUALITY = (
     Option(("--method",), "own, or lm_eval as a program: on wikitext, or on --text (own)",
            default="own", choices=("own", "lm_eval")),
     *(option for option in _SERVER if option.flags[0] in _OF_SERVER),
+)  # fmt: skip
+
+CALIBRATE = (
+    Option(("--engine",), "serve the models with it: llama.cpp (embedded), llama-server, vllm or "
+           "sglang; its own arguments follow --", metavar="NAME", default=""),
+    Option(("--env",), "environment of the engine (repeatable)", metavar="K=V", again=True),
+    Option(("--device",), "cpu or gpu (cpu)", choices=("cpu", "gpu"), default="cpu"),
+    Option(("--budget",), "time for loads, of all models together (3m)", parse_duration_s, "TIME",
+           180.0),
+    Option(("--context",), "tokens of a request that a llama.cpp slot has room for (1024)", whole,
+           "N", dest="context"),
+    Option(("--threads",), "of the device alone (all cores); an engine has its own", whole, "N"),
+    Option(("--python",), "one that has torch or numpy, for the device's own rates (the engine's, "
+           "or this one)", metavar="FILE", default=""),
+    Option(("--ready-timeout",), "how long the engine's start may take", parse_duration_s, "TIME"),
+    Option(("--timeout",), "of one request (600s)", parse_duration_s, "TIME", 600.0),
+    Option(("--out",), "run folder (runs/calibrate)", metavar="DIR", default="runs/calibrate"),
 )  # fmt: skip
 
 SELFTEST = (

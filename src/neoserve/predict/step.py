@@ -75,7 +75,8 @@ class StepModel:
     ) -> None:
         """`shape` is `shape_of(model)`: pass it when many deployments of a model are built."""
         shape = shape or shape_of(model)
-        c, tp = coefficients, deployment.tensor_parallel
+        c = coefficients.for_format(model.quantization.scheme)
+        tp = deployment.tensor_parallel
         self._pipeline, self._data_ranks = deployment.pipeline_parallel, data_ranks(deployment)
         self._half, self._expert_half = c.matrix_half_tokens, c.expert_half_tokens
         self._power = c.overlap_power

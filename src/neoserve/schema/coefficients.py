@@ -43,3 +43,12 @@ class Coefficients(Document, frozen=True):
     collective_share: float  # of the link's bandwidth
     expert_imbalance: float  # busiest expert-parallel rank over the mean
     calibration: str = ""  # the profile of a device that they were corrected by
+    # weight scheme -> coefficient -> factor: kernels of one format that a profile has seen
+    formats: dict[str, dict[str, float]] = {}
+
+    def for_format(self, scheme: str) -> Coefficients:
+        """As they are for a model whose weights are stored like this."""
+        factors = self.formats.get(scheme)
+        if not factors:
+            return self
+        return self.replace(**{name: getattr(self, name) * f for name, f in factors.items()})

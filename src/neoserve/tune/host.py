@@ -46,7 +46,7 @@ def host_facts(engine: str, device: str = "cpu", *, python: str = "") -> HostFac
         allocators=installed() if engine == "vllm" and device == "cpu" else {},
         bundled_allocator=_bundled(python) if engine == "vllm" and device == "cpu" else "",
         gpus=found,
-        machine=_gpu_machine(found) if device == "gpu" else local_machine(),
+        machine=gpu_machine(found) if device == "gpu" else local_machine(),
     )
 
 
@@ -57,7 +57,7 @@ def _bundled(python: str) -> str:
         return ""
 
 
-def _gpu_machine(found: tuple[Gpu, ...]) -> Machine | None:
+def gpu_machine(found: tuple[Gpu, ...]) -> Machine | None:
     """By the driver's name; the catalog knows a few more words to some of them."""
     if not found:
         return None

@@ -12,7 +12,7 @@ from ..errors import AskError
 from ..measure.machine import describe
 from ..schema.hardware import HardwareSpec
 from ..schema.prediction import Prediction
-from ..schema.profile import DeviceProfile, Factor
+from ..schema.profile import SCHEMAS, DeviceProfile, Factor
 from ..schema.trial import Trial
 
 # Requests in flight on average, by Little's law, up to which a load tells how fast the device is
@@ -66,9 +66,15 @@ def profile_from(
 def read_profile(path: Path) -> DeviceProfile:
     """A profile's JSON. Raises AskError."""
     try:
-        return DeviceProfile.parse_json(path.read_bytes(), f"profile {path}")
+        found = DeviceProfile.parse_json(path.read_bytes(), f"profile {path}")
     except OSError as error:
         raise AskError(f"profile {path}: {error.strerror or error}") from None
+    if found.schema not in SCHEMAS:
+        raise AskError(
+            f"profile {path} is of schema {found.schema!r}; expected {' or '.join(SCHEMAS)}: "
+            "calibrate again"
+        )
+    return found
 
 
 def _is_light(trial: Trial) -> bool:

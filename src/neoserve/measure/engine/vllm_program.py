@@ -55,6 +55,12 @@ def find_program(python: str = "") -> Program:
     return _program(python, command or str(Path(python).parent / "vllm"))
 
 
+def python_with_vllm() -> str:
+    """The interpreter that vLLM runs in. Raises AskError as `find_program`."""
+    first = find_program().argv[0]
+    return first if Path(first).name.startswith("python") else _python_of(first)
+
+
 @functools.cache
 def _program(python: str, command: str) -> Program:
     versions = _versions(python)

@@ -1,0 +1,1 @@
+"""Micro-benchmarks of a device: reading, multiplying, launching, reducing."""
