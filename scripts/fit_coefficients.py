@@ -1,12 +1,13 @@
-"""Fit catalog/data/coefficients.json to a latency truth file.
+"""Fit catalog/data/coefficients.json to a latency truth file, and say how well it predicts others.
 
-    python scripts/fit_coefficients.py TRUTH.csv [--out FILE] [--rows-per-series N]
-    python scripts/fit_coefficients.py TRUTH.csv --use FILE      errors of these coefficients
-    python scripts/fit_coefficients.py TRUTH.csv --folds 5       errors on sources left out
+    python scripts/fit_coefficients.py TRUTH.csv --out FILE            fit, and write coefficients
+    python scripts/fit_coefficients.py TRUTH.csv --use FILE            errors of these coefficients
+    python scripts/fit_coefficients.py TRUTH.csv --leave-out source --use FILE --residuals OUT.jsonl
+                 each source (or device, model family, model of a source) by a fit without it
 
 Needs numpy beside neoserve. Rows are weighted so that a series counts as the square root of its
-length; the loss is pseudo-Huber on the log error; every factor is pulled towards one. Rows are
-left out by the rules below only, never by the size of their error. Deterministic.
+length; the loss is pseudo-Huber on the log error; every factor is pulled towards its parent's
+value. Rows are left out by the rules below only, never by the size of their error. Deterministic.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import argparse
 import csv
 import json
 import math
+import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
@@ -22,65 +24,67 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from latency_items import FIT_FLAGS, Item, read_items
-from latency_problem import COEFFICIENTS, GROUPS, Problem, fit_all
+from latency_arrays import FLAGS, Array
+from latency_items import Item, read_items, thinned
+from latency_problem import COEFFICIENTS, GROUPS, Name, Problem, Truth, names_of
 
+from neoserve.catalog.coefficients import engine_era, engine_family
+from neoserve.faces import latency as face
 from neoserve.predict import latency_rows as rows_of
-from neoserve.predict import latency_truth as truth
+from neoserve.predict import latency_truth as truth_of
+
+LEAST_FACTOR = 0.02  # log factors below this are not written
+LARGEST = 12  # groups that are left out alone; the others share a few folds
+SHARED = 4  # folds of the others; half again as many where no group is large
+TUNE_STEPS = 4  # of each fold, from the fit on everything
 
 
-def comparisons(items: list[Item], entries: dict[str, Any]) -> list[truth.Comparison]:
-    """Every flag of every row."""
-    problem = Problem(items, [], entries)
-    predicted = problem.predict(np.zeros(0), range(len(items)))
+def comparisons(truth: Truth, predicted: Array) -> list[truth_of.Comparison]:
+    """Every observation beside its log prediction."""
     return [
-        truth.Comparison(item.case, flag, value, math.exp(said))
-        for index, item in enumerate(items)
-        for (flag, value), said in zip(item.observed.items(), predicted[index], strict=True)
+        truth_of.Comparison(truth.items[row].case, FLAGS[flag], math.exp(observed), math.exp(said))
+        for row, flag, observed, said in zip(
+            truth.row, truth.flag, truth.observed, predicted, strict=True
+        )
     ]
 
 
-def evidence(items: list[Item], found: list[truth.Comparison]) -> dict[str, Any]:
-    """n rows, sources, devices and residual spread of a set of rows."""
-    errors = [abs(math.log(c.predicted / c.observed)) for c in found]
-    return {
-        "rows": len(items),
-        "sources": len({i.case.source for i in items}),
-        "devices": len({i.case.device for i in items}),
-        "residual_log_median": round(float(np.median(errors)), 3) if errors else None,
-    }
+def start_of(names: list[Name], entries: dict[str, Any] | None) -> Array:
+    """Where known coefficients are in a problem's numbers."""
+    if entries is None:
+        return np.zeros(len(names))
+    theta = []
+    for name in names:
+        entry = entries.get(name.coefficient, {})
+        if name.group:
+            theta.append(math.log(entry.get(name.group, {}).get(name.key, {}).get("factor", 1.0)))
+        else:
+            start = COEFFICIENTS[name.coefficient].start
+            theta.append(math.log(entry.get("value", start) / start))
+    return np.array(theta)
 
 
-def document(items: list[Item], entries: dict[str, Any], rows: list[dict[str, str]]) -> Any:
+def document(problem: Problem, theta: Array, rows: list[dict[str, str]]) -> Any:
     """What coefficients.json holds."""
-    found = comparisons(items, entries)
-    by_case: dict[str, list[truth.Comparison]] = defaultdict(list)
-    for c in found:
-        by_case[c.case.id].append(c)
-
-    def of(chosen: list[Item]) -> dict[str, Any]:
-        return evidence(chosen, [c for i in chosen for c in by_case[i.case.id]])
-
-    groups: dict[tuple[str, str], list[Item]] = defaultdict(list)
-    for item in items:
-        for pair in item.keys().items():
-            groups[pair].append(item)
-    dense = [i for i in items if i.case.arch == "dense"]
-    others = [i for i in items if i.case.arch != "dense"]
+    truth = problem.truth
+    error = np.abs(problem.predict(problem.raw(theta)) - truth.observed)
+    by_row: dict[int, list[float]] = defaultdict(list)
+    for row, size in zip(truth.row, error, strict=True):
+        by_row[int(row)].append(float(size))
+    groups: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for index, keys in enumerate(truth.keys):
+        for pair in keys.items():
+            groups[pair].append(index)
+    entries = problem.entries(theta, LEAST_FACTOR)
     for name, entry in entries.items():
-        spec = COEFFICIENTS[name]
         entry["value"] = float(f"{entry['value']:.4g}")
-        entry["meaning"] = spec.meaning
-        entry |= of(dense if spec.stage == 1 else others) if spec.stage < 3 else {"rows": 0}
-        for group in GROUPS.values():
-            kept = {
-                key: {"factor": float(f"{value['factor']:.3g}"), **of(groups[group, key])}
-                for key, value in entry.get(group, {}).items()
-            }
-            entry.pop(group, None)
-            if kept:
-                entry[group] = kept
-    used = {i.case.source for i in items}
+        entry["meaning"] = COEFFICIENTS[name].meaning
+        entry |= _evidence(truth.items, range(len(truth.items)), by_row)
+        for group in (g for g in GROUPS.values() if g in entry):
+            for key, factor in entry[group].items():
+                factor["factor"] = float(f"{factor['factor']:.3g}")
+                factor |= _evidence(truth.items, groups[group, key], by_row)
+    used = {item.case.source for item in truth.items}
     licences = {r["source"]: r["licence"] for r in rows if r["source"] in used}
     return {
         "date": time.strftime("%Y-%m-%d"),
@@ -90,28 +94,100 @@ def document(items: list[Item], entries: dict[str, Any], rows: list[dict[str, st
     }
 
 
-def left_out_comparisons(
-    rows: list[dict[str, str]], folds: int, keep: int, steps: int
-) -> list[truth.Comparison]:
-    """Every row predicted by a fit that saw no row of its source."""
-    items, _, _ = read_items(rows, FIT_FLAGS, 0, False)
-    sizes = Counter(item.case.source for item in items)
-    fold_of = {name: rank % folds for rank, (name, _) in enumerate(sizes.most_common())}
-    thin, _, _ = read_items(rows, FIT_FLAGS, keep, True)
-    found = []
-    for fold in range(folds):
-        entries = fit_all([i for i in thin if fold_of[i.case.source] != fold], steps)
-        found += comparisons([i for i in items if fold_of[i.case.source] == fold], entries)
-    return found
+def _evidence(items: Any, which: Any, by_row: dict[int, list[float]]) -> dict[str, Any]:
+    errors = [size for index in which for size in by_row[index]]
+    return {
+        "rows": len(which),
+        "sources": len({items[i].case.source for i in which}),
+        "devices": len({items[i].hardware.id for i in which}),
+        "residual_log_median": round(float(np.median(errors)), 3) if errors else None,
+    }
+
+
+def family_of(item: Item) -> str:
+    """``"Llama-3.1-8B"`` -> ``"llama"``: the words before the first number."""
+    name = re.sub(r".*/", "", item.case.model).lower()
+    return re.match(r"(meta-)?([a-z]*)", name)[2] or name  # type: ignore[index]
+
+
+LEFT_OUT: dict[str, Callable[[Item], str]] = {
+    "source": lambda item: item.case.source,
+    "device": lambda item: item.hardware.id,
+    "family": family_of,
+    "model": lambda item: f"{item.case.source}|{family_of(item)}|{item.case.model}",
+}
+
+
+def left_out(
+    items: list[Item], keep: int, entries: dict[str, Any] | None, key: Callable[[Item], str]
+) -> tuple[Truth, Array]:
+    """Every row predicted by a fit that saw none of its group."""
+    thin, everything = Truth(thinned(items, keep)), Truth(items)
+    names = names_of(thin)
+    problem, wide = Problem(thin, names), Problem(everything, names)
+    theta = problem.fit(start_of(names, entries), TUNE_STEPS)
+    sizes = Counter(key(item) for item in items)
+    ranked = [name for name, _ in sizes.most_common()]
+    if len(ranked) > LARGEST * SHARED:  # models of sources: many small groups
+        fold_of = {name: rank % (SHARED + SHARED // 2) for rank, name in enumerate(ranked)}
+    else:
+        fold_of = {
+            name: rank if rank < LARGEST else LARGEST + rank % SHARED
+            for rank, name in enumerate(ranked)
+        }
+    trained = np.array([fold_of[key(item)] for item in thin.items])[thin.row]
+    asked = np.array([fold_of[key(item)] for item in items])[everything.row]
+    predicted = np.full(len(asked), np.nan)
+    for fold in sorted(set(fold_of.values())):
+        found = problem.fit(theta, TUNE_STEPS, weights=thin.weights * (trained != fold))
+        here = asked == fold
+        predicted[here] = wide.predict(wide.raw(found))[here]
+    return everything, predicted
+
+
+def write_residuals(path: Path, truth: Truth, predicted: Array) -> None:
+    """One line an observation: what fit_intervals.py reads."""
+    with path.open("w") as file:
+        for c, row in zip(comparisons(truth, predicted), truth.row, strict=True):
+            item = truth.items[row]
+            line = {
+                "id": c.case.id, "source": c.case.source, "device": c.case.device,
+                "device_class": item.device_class, "engine": c.case.engine, "family": item.family,
+                "era": item.keys()["by_era"], "arch": c.case.arch, "model": c.case.model,
+                "flag": c.flag, "load_mode": c.case.load_mode,
+                "concurrency": c.case.workload.concurrency, "observed": c.observed,
+                "predicted": c.predicted,
+            }  # fmt: skip
+            file.write(json.dumps(line) + "\n")
+
+
+def add_open_loads(path: Path, rows: list[dict[str, str]]) -> None:
+    """The same for loads of a rate, which no fit sees, by the catalog's coefficients."""
+    chosen = [row for row in rows if row.get("load_mode") == "open_loop"]
+    with path.open("a") as file:
+        for a in face.answers(chosen):
+            if a.predicted is None or a.flag not in rows_of.FLAGS or a.note:
+                continue
+            d = a.case.deployment
+            line = {
+                "id": a.case.id, "source": a.case.source, "device": a.case.device,
+                "device_class": a.device, "engine": a.case.engine,
+                "family": engine_family(d.engine, d.engine_version),
+                "era": engine_era(d.engine, d.engine_version), "arch": a.case.arch,
+                "model": a.case.model, "flag": a.flag, "load_mode": a.case.load_mode,
+                "concurrency": a.case.workload.concurrency, "observed": a.observed,
+                "predicted": a.predicted,
+            }  # fmt: skip
+            file.write(json.dumps(line) + "\n")
 
 
 def print_table(
-    found: list[truth.Comparison], key: Callable[[truth.Comparison], str], fewest: int = 1
+    found: list[truth_of.Comparison], key: Callable[[truth_of.Comparison], str], fewest: int = 1
 ) -> None:
     """Errors by flag and key."""
     print(f"{'flag':13} {'group':34} {'n':>5} {'src':>3} {'dev':>3} {'median':>7} "
           f"{'by source':>9} {'mape':>7} {'p90':>6} {'bias':>7}")  # fmt: skip
-    tables = truth.table(found, key)
+    tables = truth_of.table(found, key)
     for flag in (f for f in rows_of.FLAGS if f in tables):
         for name, s in tables[flag].items():
             if s["n"] >= fewest:
@@ -124,37 +200,41 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("truth", type=Path)
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--rows-per-series", type=int, default=10)
-    parser.add_argument("--steps", type=int, default=6)
-    parser.add_argument("--use", type=Path, help="report these coefficients instead of fitting")
-    parser.add_argument("--folds", type=int, default=0, help="only cross-validate by source")
+    parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--use", type=Path, help="start from, or report, these coefficients")
+    parser.add_argument("--leave-out", choices=LEFT_OUT, help="cross-validate by this")
+    parser.add_argument("--rows-per-series", type=int, default=10, help="kept in each fold's fit")
+    parser.add_argument("--residuals", type=Path, help="write every prediction here")
     args = parser.parse_args()
     rows = list(csv.DictReader(args.truth.open(newline="")))
-    if args.folds:
-        found = left_out_comparisons(rows, args.folds, args.rows_per_series, args.steps)
-        print_table(found, lambda c: c.case.arch)
-        return 0
-    if args.use:
-        entries = json.loads(args.use.read_text())["coefficients"]
-    else:
-        items, _, _ = read_items(rows, FIT_FLAGS, args.rows_per_series, True)
-        entries = fit_all(items, args.steps)
-    items, resolver, ruled_out = read_items(rows, rows_of.FLAGS, 0, False)
-    if args.out:
-        text = json.dumps(document(items, entries, rows), indent=1, ensure_ascii=False)
-        args.out.write_text(text + "\n")
-    found = comparisons(items, entries)
+    items, resolver, ruled_out = read_items(rows, FLAGS)
     print("left out by rule:", dict(ruled_out))
     print("not named:", sum(resolver.unnamed.values()), resolver.unnamed.most_common(5))
-    classes = {i.case.id: i.device_class for i in items}
-    keys: list[tuple[str, Callable[[truth.Comparison], str], int]] = [
+    entries = json.loads(args.use.read_text())["coefficients"] if args.use else None
+    if args.leave_out:
+        key = LEFT_OUT[args.leave_out]
+        truth, predicted = left_out(items, args.rows_per_series, entries, key)
+    else:
+        truth = Truth(items)
+        names = names_of(truth)
+        problem, theta = Problem(truth, names), start_of(names, entries)
+        if args.out:
+            theta = problem.fit(theta, args.steps)
+            text = json.dumps(document(problem, theta, rows), indent=1, ensure_ascii=False)
+            args.out.write_text(text + "\n")
+        predicted = problem.predict(problem.raw(theta))
+    if args.residuals:
+        write_residuals(args.residuals, truth, predicted)
+        add_open_loads(args.residuals, rows)
+    found = comparisons(truth, predicted)
+    keys: list[tuple[str, Callable[[truth_of.Comparison], str], int]] = [
         ("architecture", lambda c: c.case.arch, 1),
         ("engine", lambda c: f"{c.case.arch} {c.case.engine}", 5),
-        ("device class", lambda c: f"{c.case.arch} {classes[c.case.id]}", 5),
+        ("source", lambda c: f"{c.case.arch} {c.case.source}", 12),
     ]
-    for title, key, fewest in keys:
+    for title, by, fewest in keys:
         print(f"\nby {title}")
-        print_table(found, key, fewest)
+        print_table(found, by, fewest)
     return 0
 
 

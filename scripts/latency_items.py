@@ -7,16 +7,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from neoserve.catalog.coefficients import device_class, engine_family
+from neoserve.catalog.coefficients import device_class, engine_era, engine_family
 from neoserve.errors import AskError
 from neoserve.faces import latency as face
 from neoserve.predict import latency_rows as rows_of
 from neoserve.predict.step import Shape
 from neoserve.schema.hardware import HardwareSpec
 from neoserve.schema.model import ModelSpec
-
-FIT_FLAGS = ("single_tpot", "batched_tpot", "ttft", "batch_prefill", "prefill_rate", "e2e_single",
-             "e2e_batched", "throughput", "tput256")  # fmt: skip
 
 
 class Item(NamedTuple):
@@ -33,10 +30,14 @@ class Item(NamedTuple):
 
     def keys(self) -> dict[str, str]:
         """The name of its group in each grouping."""
+        d = self.case.deployment
+        era = engine_era(d.engine, d.engine_version)
         return {
             "by_class": self.device_class,
             "by_engine": self.family,
-            "by_pair": f"{self.device_class}|{self.family}",
+            "by_era": era,
+            "by_pair": f"{self.device_class}|{era}",
+            "by_device": self.hardware.id,
         }
 
 
@@ -64,9 +65,12 @@ class Resolver:
 
 
 def read_items(
-    rows: Sequence[dict[str, str]], flags: Iterable[str], rows_per_series: int, fitting: bool
+    rows: Sequence[dict[str, str]], flags: Iterable[str]
 ) -> tuple[list[Item], Resolver, Counter[str]]:
-    """All modelled primary rows, and what was left out, by rule; for fitting also thinned."""
+    """All primary rows of modelled regimes, and what was left out, by rule.
+
+    Loads of a rate are left out, too: their times near saturation say how near, not how fast.
+    """
     resolver, ruled_out = Resolver(), Counter[str]()
     items = []
     for row in rows:
@@ -74,26 +78,24 @@ def read_items(
             continue
         if reason := rows_of.left_out(row):
             ruled_out[reason] += 1
+        elif row.get("load_mode") == "open_loop":
+            ruled_out["an open load"] += 1
         elif item := resolver.item(row, flags):
             items.append(item)
     doubts = [face.suspicion(face.Resolved(*item[:4])) for item in items]
     warm = {rows_of.series(i.case) for i, d in zip(items, doubts, strict=True) if d == face.WARM}
-    groups: dict[str, list[Item]] = defaultdict(list)
+    kept = []
     for item, doubt in zip(items, doubts, strict=True):
-        reason = ""
-        if rows_of.series(item.case) in warm:
-            reason = "prompts served from a warm cache"
-        elif doubt == face.EARLY:
-            reason = "output ended before its stated length"
-        elif fitting and item.case.load_mode == "burst":
-            reason = "a burst of hundreds, which the front end limits"
-        groups[reason].append(item)
-    ruled_out.update({reason: len(group) for reason, group in groups.items() if reason})
-    kept = groups[""]
-    return (_thin(kept, rows_per_series) if fitting else kept), resolver, ruled_out
+        reason = face.WARM if rows_of.series(item.case) in warm else doubt
+        if reason:
+            ruled_out[reason] += 1
+        else:
+            kept.append(item)
+    return kept, resolver, ruled_out
 
 
-def _thin(items: list[Item], keep: int) -> list[Item]:
+def thinned(items: Sequence[Item], keep: int) -> list[Item]:
+    """About `keep` rows of each series: its source, engine, model, device, load and format."""
     groups: dict[Any, list[Item]] = defaultdict(list)
     for i in items:
         groups[(*rows_of.series(i.case), i.case.device, i.case.load_mode, i.case.scheme)].append(i)

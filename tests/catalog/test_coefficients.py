@@ -9,6 +9,7 @@ import pytest
 from neoserve.catalog.coefficients import (
     coefficients_for,
     device_class,
+    engine_era,
     engine_family,
     resolve_values,
     table,
@@ -22,6 +23,11 @@ def device(vendor: str, kind: str = "gpu", capability: str = "", arch: str = "",
         id="x", name="x", vendor=vendor, kind=kind, memory_bytes=1, bandwidth_bytes_per_s=1.0,
         peak_flops_per_s={"bf16": 1.0}, compute_capability=capability, arch=arch, isa=isa,
     )  # type: ignore[arg-type]  # fmt: skip
+
+
+# Factors on another share, which may exceed one while the product does not.
+FACTORS = ("packed_share", "block_share", "unpack_share", "expert_share", "expert_memory_share",
+           "dtype_share")  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -59,35 +65,62 @@ def test_engine_families(engine: str, version: str, wanted: str) -> None:
     assert engine_family(engine, version) == wanted
 
 
-def test_a_value_is_root_times_class_times_engine_times_pair() -> None:
+@pytest.mark.parametrize(
+    ("engine", "version", "wanted"),
+    [("vllm", "0.7.3", "vllm-v0-0.6"), ("vllm", "0.4.1", "vllm-v0-0.0"),
+     ("vllm", "0.8.0", "vllm-0.8"), ("vllm", "0.16.2", "vllm-0.12"),
+     ("vllm", "0.33.0", "vllm-0.17"), ("vllm", "", "vllm-0.17"),
+     ("sglang", "0.4.9", "sglang-0.0"), ("tensorrt-llm", "1.2.0rc2", "tensorrt-llm-1.0"),
+     ("tensorrt-llm", "", "tensorrt-llm-1.0"), ("llama.cpp", "", "llama.cpp"), ("x", "1", "other")],
+)  # fmt: skip
+def test_engine_eras(engine: str, version: str, wanted: str) -> None:
+    assert engine_era(engine, version) == wanted
+
+
+def test_a_value_is_root_times_its_factors() -> None:
     plain = {name: {"value": 1.0} for name in table()["coefficients"]}
     plain["step_s"] = {
         "value": 2.0,
         "by_class": {"apple": {"factor": 3.0}},
         "by_engine": {"mlx": {"factor": 5.0}},
-        "by_pair": {"apple|mlx": {"factor": 7.0}},
+        "by_era": {"mlx-new": {"factor": 11.0}},
+        "by_pair": {"apple|mlx-new": {"factor": 7.0}},
+        "by_device": {"m2": {"factor": 13.0}},
     }
-    plain["memory_share"] = {"value": 4.0}
-    plain["overlap_power"] = {"value": 0.5}
-    found = resolve_values(plain, "apple", "mlx")
-    assert found.step_s == 210.0
+    assert resolve_values(plain, "apple", "mlx", "mlx-new", "m2").step_s == 2 * 3 * 5 * 11 * 7 * 13
     assert resolve_values(plain, "apple", "vllm").step_s == 6.0
-    assert found.memory_share == 1.0  # no share exceeds the data sheet
-    assert found.overlap_power == 1.0
-    assert found.dtype_share["fp8"] == 1.0
+
+
+def test_no_share_and_no_product_of_shares_exceeds_the_data_sheet() -> None:
+    plain = {name: {"value": 1.0} for name in table()["coefficients"]}
+    plain["memory_share"] = {"value": 4.0}
+    plain["packed_share"] = {"value": 0.1}
+    plain["matrix_share"] = {"value": 0.5}
+    plain["dtype_share.fp8"] = {"value": 5.0}
+    found = resolve_values(plain, "apple", "mlx")
+    assert found.memory_share == pytest.approx(1.0, abs=1e-3)
+    assert found.memory_share * found.packed_share == pytest.approx(0.4, rel=0.01)
+    assert found.matrix_share == pytest.approx(0.5, rel=0.01)
+    assert 0.95 < found.matrix_share * found.dtype_share["fp8"] <= 1.0
+    assert found.overlap_power == 2.0
 
 
 def test_every_resolved_value_is_possible() -> None:
-    classes = ("nvidia-hopper", "nvidia-gddr", "apple", "arm-cpu", "never-seen")
-    for name in classes:
-        for family in ("vllm", "vllm-v0", "llama.cpp", "never-seen"):
-            found = resolve_values(table()["coefficients"], name, family)
-            for field, value in found.to_data().items():
-                if field.endswith("_share"):
-                    shares = value.values() if isinstance(value, dict) else [value]
-                    assert all(0 <= share <= 1 for share in shares), field
-                elif field.endswith("_s"):
-                    assert 0 <= value < 2, field
+    entries = table()["coefficients"]
+    classes = {key for entry in entries.values() for key in entry.get("by_class", {})}
+    pairs = {key for entry in entries.values() for key in entry.get("by_pair", {})}
+    cases = [(name, "vllm", "vllm-0.17") for name in [*classes, "never-seen"]]
+    cases += [(*pair.split("|"), pair.split("|")[1]) for pair in pairs]
+    for name, family, era in cases:
+        found = resolve_values(entries, name, family, era)
+        for field, value in found.to_data().items():
+            if field.endswith("_share") and field not in FACTORS:
+                assert 0 < value <= 1, field
+            elif field.endswith("_s"):
+                assert 0 <= value < 2, field
+        for share in found.dtype_share.values():
+            assert 0 < found.matrix_share * share <= 1
+        assert 0 < found.memory_share * found.packed_share <= 1
 
 
 def test_every_coefficient_says_what_it_was_fitted_on() -> None:
@@ -97,7 +130,7 @@ def test_every_coefficient_says_what_it_was_fitted_on() -> None:
     for name, entry in data["coefficients"].items():
         assert entry["meaning"], name
         assert entry["rows"] >= 0
-        for group in ("by_class", "by_engine", "by_pair"):
+        for group in ("by_class", "by_engine", "by_era", "by_pair", "by_device"):
             for key, factor in entry.get(group, {}).items():
                 assert factor["factor"] > 0, (name, key)
                 assert factor["rows"] >= 1, (name, key)

@@ -11,7 +11,15 @@ import pytest
 
 from neoserve.errors import AskError
 from neoserve.faces.accuracy import run
-from neoserve.faces.latency import EARLY, UNBOUNDED, WARM, latency, read_csv, show_latency
+from neoserve.faces.latency import (
+    EARLY,
+    UNBOUNDED,
+    WARM,
+    latency,
+    read_csv,
+    show_latency,
+    slice_rows,
+)
 
 from .conftest import Cli
 
@@ -108,8 +116,58 @@ def test_errors_are_shares_of_the_observed(table: Any) -> None:
     assert (metrics["n"], metrics["sources"], metrics["devices"]) == (2, 2, 1)
     assert metrics["mape"] == pytest.approx(sum(errors) / 2)
     assert metrics["median_ape"] == pytest.approx(sum(errors) / 2)
-    assert metrics["coverage"] is None
+    inside = [row["low"] <= row["observed"] <= row["high"]
+              for row in document["rows"] if row["flag"] == "batched_tpot"]  # fmt: skip
+    assert metrics["coverage"] == sum(inside) / 2
     assert document["by_source"]["other"]["batched_tpot"]["mape"] == pytest.approx(errors[1])
+
+
+def test_a_row_s_interval_holds_its_prediction(table: Any) -> None:
+    document = latency(table(ROW, {**ROW, "id": "b", "model": "nobody/has-this-7B"}))
+    for row in by_flag(document).values():
+        assert 0 < row["low"] < row["predicted"] < row["high"]
+    for row in by_flag(document, "b").values():
+        assert (row["low"], row["high"]) == (None, None)
+    assert document["answered_share"] == {"batched_tpot": 0.5, "ttft": 0.5}
+
+
+def test_a_bench_that_the_fit_knows_has_narrower_intervals(table: Any) -> None:
+    known = {**ROW, "id": "b", "source": "GPUStack performance lab"}
+    document = latency(table(ROW, known))
+    new, seen = by_flag(document)["ttft"], by_flag(document, "b")["ttft"]
+    assert seen["predicted"] == new["predicted"]
+    assert seen["high"] / seen["low"] < new["high"] / new["low"]
+
+
+@pytest.mark.parametrize(
+    ("change", "slices"),
+    [
+        ({}, {"dense batched TPOT", "dense TTFT", "vLLM on data-centre GPUs, dense >= 3 B",
+              "dense batched TPOT outside silicon_sample"}),
+        ({"source": "aiconfigurator silicon_sample (x)", "gpu_or_cpu": "NVIDIA L40S"},
+         {"dense batched TPOT", "dense TTFT", "vLLM on data-centre GPUs, dense >= 3 B"}),
+        ({"gpu_or_cpu": "NVIDIA RTX 4090", "engine": "SGLang"},
+         {"dense batched TPOT", "dense TTFT", "consumer and workstation GPUs",
+          "dense batched TPOT outside silicon_sample"}),
+        ({"gpu_or_cpu": "AMD MI300X", "arch": "moe"}, {"MoE and MLA", "AMD GPUs"}),
+        ({"gpu_or_cpu": "AWS Graviton4 (96 vCPU)", "arch": "hybrid", "engine": "llama.cpp"},
+         {"hybrids", "Arm CPUs"}),
+        ({"model": "Qwen/Qwen2.5-0.5B", "load_mode": "single_stream", "concurrency": "1",
+          "uses": "single_tpot"}, {"dense single-user TPOT"}),
+        ({"uses": "throughput tput256", "concurrency": "256", "output_tok_s_total": "9000",
+          "model_family": "qwen3"},
+         {"about 256 users, qwen3", "output throughput at stated concurrency",
+          "vLLM on data-centre GPUs, dense >= 3 B"}),
+    ],
+)  # fmt: skip
+def test_slices_hold_what_they_are_named_for(
+    table: Any, change: dict[str, str], slices: set[str]
+) -> None:
+    document = latency(table({**ROW, **change}))
+    assert document["answered"] == document["cases"] > 0, document["rows"]
+    assert set(document["by_slice"]) == slices
+    for name in slices:
+        assert name in [row[1] for row in slice_rows(document)]
 
 
 def test_tables_group_by_what_a_row_says(table: Any) -> None:
@@ -232,3 +290,13 @@ def test_nearly_every_figure_is_answered(everything: dict[str, Any]) -> None:
     silent = [row for row in everything["rows"] if row["predicted"] is None]
     assert all(row["note"] for row in silent)
     assert "figures answered" in show_latency(everything)
+
+
+def test_the_level_is_kept_on_what_the_fit_has_seen(everything: dict[str, Any]) -> None:
+    """Intervals of the seen setting are for models that were left out: here they hold more."""
+    rows = [row for row in everything["rows"] if row["low"] is not None]
+    assert len(rows) > 11_000
+    inside = sum(row["low"] <= row["observed"] <= row["high"] for row in rows) / len(rows)
+    assert 0.87 < inside < 0.98
+    for flag in ("single_tpot", "batched_tpot", "ttft", "throughput"):
+        assert 0.85 < everything["metrics"][flag]["coverage"] <= 0.99, flag

@@ -11,9 +11,10 @@ IDEAL: dict[str, Any] = {
     "expert_memory_share": 1.0, "expert_half_tokens": 0.0, "state_share": 1.0,
     "scan_share": 1.0, "state_layer_s": 0.0,
     "layer_s": 0.0, "expert_layer_s": 0.0, "launch_s": 0.0, "step_s": 0.0, "request_step_s": 0.0,
-    "admission_s": 0.0, "prompt_token_s": 0.0, "collective_s": 0.0, "collective_share": 1.0,
+    "admission_s": 0.0, "request_serial_s": 0.0,
+    "prompt_token_s": 0.0, "collective_s": 0.0, "collective_share": 1.0,
     "expert_imbalance": 1.0,
-    "convoy_share": 0.0, "block_share": 1.0,
+    "convoy_odds": 0.0, "block_share": 1.0,
 }  # fmt: skip
 REAL = {
     **IDEAL, "memory_share": 0.8, "matrix_share": 0.6, "kv_share": 0.6, "attention_share": 0.4,

@@ -23,7 +23,7 @@ class Linear:
     def __init__(self, fixed: float, each: float, context: float = 0.0, prompt: float = 0.0):
         self.fixed, self.each, self.context, self.prompt = fixed, each, context, prompt
 
-    def step_s(self, prompt: float, seen: float, num: float, context: float) -> float:
+    def step_s(self, prompt: float, _seen: float, num: float, context: float) -> float:
         return self.fixed + num * (self.each + self.context * context) + self.prompt * prompt
 
 

@@ -29,10 +29,12 @@ from neoserve.predict.latency_truth import (
     table,
 )
 from neoserve.predict.serve import Server, server_of
+from neoserve.predict.simulation.requests import Drawn
 from neoserve.predict.step import StepModel
 from neoserve.schema.coefficients import Coefficients
 from neoserve.schema.hardware import HardwareSpec
 from neoserve.schema.model import Ffn, Layer, Mixer, ModelSpec
+from neoserve.schema.workload import Workload
 
 ROW = {
     "id": "a", "source": "s", "engine": "vLLM", "engine_version": "0.12.0", "model": "m",
@@ -248,3 +250,65 @@ def test_tables_by_a_key() -> None:
     assert list(found) == ["ttft"]
     assert {name: s["median_ape"] for name, s in found["ttft"].items()} == {"a": 1.0, "b": 0.0}
     assert math.isclose(found["ttft"]["a"]["p90_ape"], 1.0)
+
+
+INFERENCEX = "aiconfigurator silicon_sample (InferenceX export)"
+
+
+def test_published_scripts_fill_in_what_a_row_leaves_out() -> None:
+    case = case_of(
+        row(source=INFERENCEX, engine="TensorRT-LLM", model="meta-llama/Llama-3.1-70B",
+            gpu_or_cpu="NVIDIA H200 SXM", isl="1024", osl="1024", tensor_parallel="2",
+            num_devices="2", kv_dtype="")
+    )  # fmt: skip
+    assert (case.workload.prompt_tokens, case.workload.output_tokens) == (922, 922)
+    assert case.deployment.kv_cache_dtype == "fp8"
+    assert case.deployment.max_num_batched_tokens == 16384
+    assert case.wait_steps == 20
+    eight = row(source=INFERENCEX, engine="TensorRT-LLM", model="Llama-3.1-70B", isl="1024",
+                osl="1024", tensor_parallel="8", num_devices="8")  # fmt: skip
+    assert case_of(eight).wait_steps == 0
+    assert case_of(row(model="Llama-3.1-70B")).workload.prompt_tokens == 1000
+
+
+def test_a_stated_kv_dtype_outweighs_the_script() -> None:
+    stated = row(source=INFERENCEX, model="Llama-3.1-70B", kv_dtype="bf16")
+    assert case_of(stated).deployment.kv_cache_dtype == "auto"
+
+
+@pytest.mark.parametrize(
+    ("engine", "year", "notes", "wanted"),
+    [("vLLM", "2025", "measured=2025-10-29", "0.11.0"), ("vLLM", "2025", "measured=2026-02-01", ""),
+     ("TensorRT-LLM", "2024", "", "0.9.0"), ("SGLang", "2024", "", "0.4.0"),
+     ("TensorRT-LLM", "2025", "", ""), ("llama.cpp", "2024", "", "")],
+)  # fmt: skip
+def test_a_row_without_a_version_has_that_of_its_time(
+    engine: str, year: str, notes: str, wanted: str
+) -> None:
+    got = engine_of({"engine": engine, "engine_version": "", "measured_year": year, "notes": notes})
+    assert got[1] == wanted
+
+
+def test_prompts_held_back_on_purpose_wait_that_many_steps() -> None:
+    changes = {"source": INFERENCEX, "engine": "TensorRT-LLM", "model": "Llama-3.1-70B",
+               "isl": "1024", "osl": "1024"}  # fmt: skip
+    held = case_of(row(**changes))
+    server = build(held)
+    at_once = predictions(held._replace(wait_steps=0), server)["ttft"]
+    later = predictions(held, server)["ttft"] - at_once
+    bare_s = server.step.step_s(0.0, 0.0, 8.0, 1383.0)
+    assert later == pytest.approx(20 * bare_s, rel=0.05)
+
+
+def test_an_open_load_over_capacity_is_answered_for_as_many_as_were_sent() -> None:
+    def draw(workload: Workload, num: int) -> Drawn:
+        gaps = [(i + 1) / workload.rate_rps for i in range(num)]
+        return Drawn(gaps, [workload.prompt_tokens] * num, [workload.output_tokens] * num)
+
+    changes = {"load_mode": "open_loop", "request_rate": "1000", "concurrency": "", "ttft_ms": "1",
+               "uses": "openloop_ttft openloop_tpot"}  # fmt: skip
+    endless = case_of(row(**changes))
+    assert math.isinf(predictions(endless, build(endless), draw)["openloop_ttft"])
+    few, many = (case_of(row(**changes, num_prompts=n)) for n in ("100", "400"))
+    waits = [predictions(case, build(case), draw)["openloop_ttft"] for case in (few, many)]
+    assert 0 < waits[0] < waits[1] < math.inf

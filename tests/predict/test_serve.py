@@ -353,3 +353,38 @@ def test_llama_8b_on_an_h100_is_near_what_was_published(row: dict[str, str]) -> 
     step = StepModel(MODEL, H100, chosen, coefficients)
     point = closed(server_of(step, H100, chosen, coefficients, workload), workload.concurrency)
     assert point.tpot_s == pytest.approx(float(row["tpot_ms"]) / 1e3, rel=0.3)
+
+
+def test_a_varied_batch_lasts_as_long_as_its_steps_counted_one_by_one() -> None:
+    replica = server(Workload(prompt_tokens=200, output_tokens=200))
+    batch, mean = 64.0, replica.decode_tokens
+    context = replica.mean_context_tokens
+    step_s = replica.step.step_s
+    counted_s = sum(
+        step_s(0.0, 0.0, left, context)
+        for k in range(int(mean * math.log(batch)))
+        if (left := batch * math.exp(-(k + 0.5) / mean)) >= 1.0
+    )
+    prefill_s = static(replica, batch).prefill_s
+    assert static(replica, batch, varied=True).e2e_s == pytest.approx(
+        prefill_s + counted_s, rel=0.01
+    )
+    assert static(replica, batch, varied=True).e2e_s > static(replica, batch).e2e_s
+
+
+def test_equal_requests_with_long_prompts_keep_starting_together() -> None:
+    long = Workload(prompt_tokens=8000, output_tokens=64)
+    short = Workload(prompt_tokens=100, output_tokens=2000)
+    for workload, share in ((long, 0.5), (short, 0.15)):
+        alone = closed(server(workload, values={**REAL, "convoy_odds": 0.0}), 32.0)
+        real = closed(server(workload, values={**REAL, "convoy_odds": 0.1}), 32.0)
+        together = static(server(workload), 32.0)
+        moved = (real.ttft_s - alone.ttft_s) / (together.ttft_s - alone.ttft_s)
+        assert (moved > share) == (workload is long), workload
+
+
+def test_a_burst_passes_the_front_end_one_by_one() -> None:
+    plain = static(server(values={**REAL, "request_serial_s": 0.0}), 100.0)
+    serial = static(server(values={**REAL, "request_serial_s": 0.005}), 100.0)
+    assert serial.ttft_s - plain.ttft_s == pytest.approx(0.25)
+    assert serial.e2e_s - plain.e2e_s == pytest.approx(0.5)

@@ -11,8 +11,8 @@ from test_serve import server
 
 from neoserve.predict.simulation.blocks import Blocks
 from neoserve.predict.simulation.requests import Outcomes, Requests
-from neoserve.predict.simulation.sums import DecodeTime, total
 from neoserve.predict.simulation.summary import highest_rate_rps, statistic, summarize
+from neoserve.predict.simulation.sums import DecodeTime, total
 from neoserve.schema.workload import Slo
 
 AFFINE = DecodeTime(server().step)

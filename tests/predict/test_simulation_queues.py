@@ -47,6 +47,20 @@ def test_answers_of_one_token_wait_as_in_m_d_1(make: object, load: float) -> Non
     assert mean(waits) == pytest.approx(expected, rel={0.3: 0.04, 0.7: 0.08, 0.9: 0.25}[load])
 
 
+@pytest.mark.parametrize("load", [0.3, 0.6])
+def test_prompts_that_share_a_step_wait_as_behind_a_gate(load: float) -> None:
+    """Whoever came during a step is served by the next one, together: with a step in proportion
+    to its prompts E[C²]/E[C] = S load/(1 - load²) of its lengths C, and a request stays its rest,
+    E[C²]/2E[C], and the next, S (1 + rate E[C²]/E[C])."""
+    num, one_s = 60_000, 0.25
+    due_s = arrivals(load / one_s, num, seed=2)
+    requests = Requests(due_s, [100] * num, [1] * num, [0] * num)
+    found = run(Linear(0.0, 0.0, 0.0, one_s / 100), vllm_v1(10**9, 10**9), requests)
+    stays_s = [e - d for e, d in zip(found.end_s, due_s, strict=True)]
+    expected = one_s * (1 + load * (1 + 2 * load) / (2 * (1 - load**2)))
+    assert mean(stays_s) == pytest.approx(expected, rel=0.03)
+
+
 @pytest.mark.parametrize("lengths", [(400, 400), (100, 2700)])
 def test_decoding_alone_is_processor_sharing(lengths: tuple[int, int]) -> None:
     """A step in proportion to its batch: E[stay | x] = x / (1 - load), whatever else the law of

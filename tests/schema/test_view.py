@@ -77,7 +77,7 @@ def test_a_plan_is_a_table_and_its_summary() -> None:
     assert len(rows) == 15 < len(answer.candidates)
     assert {len(row) for row in rows} == {len(header)}
     assert page.paragraphs == [answer.summary]
-    marked = [i for i, row in enumerate(rows) if row[0].endswith("*")]
+    marked = [i for i, row in enumerate(rows) if "*" in row[0]]
     assert marked == [i for i in answer.pareto if i < 15]
     assert [row[1].split("x ")[-1] for row in rows] == [
         c.deployment.hardware for c in answer.candidates[:15]
@@ -93,7 +93,9 @@ def test_a_prediction_is_its_sections() -> None:
     page = Read(answer._repr_html_())
     assert page.paragraphs == [f"{LLAMA} on H100-SXM-80GB with vllm"]
     titles = [row[0] for row in page.rows if row[1:] == [""]]
-    assert titles == ["Memory of each device", "KV cache", "Under this load (predicted)"]
+    assert titles == [
+        "Memory of each device", "KV cache", "Under this load (predicted, 90% intervals)",
+    ]  # fmt: skip
     assert ["per token", "128 KiB"] in page.rows  # 131,072 B
 
 
@@ -170,7 +172,9 @@ def test_a_row_names_copies_stages_and_scheme() -> None:
     assert row[0] == "1*"
     assert row[1] == f"{candidate.deployment.replicas}x L4"
     assert row[2:5] == ["2x2", "as is", "fp8"]
-    assert row[-1] == "meets"
+    share = candidate.slo_share
+    assert share is not None
+    assert row[-1] == f"{share:.0%}"
     missed = candidate.replace(meets_slo=False)
     assert plan_rows(answer.replace(candidates=(missed,)), 1)[0][-1] == "misses"
 

@@ -41,7 +41,7 @@ from neoserve.tune.profile import read_profile
 from .hosts import graviton, host
 
 LLAMA = "meta-llama/Llama-3.1-8B"
-TRUTH = {"memory_share": 0.6, "matrix_share": 2.5, "admission_s": 0.3, "convoy_share": 3.0}
+TRUTH = {"memory_share": 0.6, "matrix_share": 2.5, "admission_s": 0.3, "convoy_odds": 3.0}
 
 
 def subject():

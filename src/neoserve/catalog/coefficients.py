@@ -60,9 +60,36 @@ def engine_family(engine: str, version: str = "") -> str:
     return name if name in _ENGINE_FAMILIES else "other"
 
 
+_ERAS = {
+    "vllm": ((0, 8), (0, 12), (0, 17)),
+    "vllm-v0": ((0, 0), (0, 6)),
+    "tensorrt-llm": ((0, 0), (1, 0)),
+    "sglang": ((0, 0), (0, 5)),
+}
+
+
+def engine_era(engine: str, version: str = "") -> str:
+    """Releases of a family that are about equally fast: ``"vllm-0.12"``; no version: the newest."""
+    family = engine_family(engine, version)
+    if version == "ampere":
+        return f"{family}-ampere"  # Ampere's own build of llama.cpp, with its own weight formats
+    starts = _ERAS.get(family)
+    if not starts:
+        return family
+    found = re.match(r"(\d+)\.(\d+)", version)
+    at = (int(found[1]), int(found[2])) if found else starts[-1]
+    first = max((start for start in starts if start <= at), default=starts[0])
+    return f"{family}-{first[0]}.{first[1]}"
+
+
 def coefficients_for(hardware: HardwareSpec, engine: str, version: str = "") -> Coefficients:
     """What the catalog knows for a device and an engine."""
-    return _resolved(device_class(hardware), engine_family(engine, version))
+    return _resolved(
+        device_class(hardware),
+        engine_family(engine, version),
+        engine_era(engine, version),
+        hardware.id,
+    )
 
 
 def table() -> dict[str, Any]:
@@ -71,30 +98,57 @@ def table() -> dict[str, Any]:
 
 
 @lru_cache(maxsize=256)
-def _resolved(class_name: str, family: str) -> Coefficients:
-    return resolve_values(table()["coefficients"], class_name, family)
+def _resolved(class_name: str, family: str, era: str, device: str) -> Coefficients:
+    return resolve_values(table()["coefficients"], class_name, family, era, device)
 
 
-def resolve_values(entries: dict[str, Any], class_name: str, family: str) -> Coefficients:
-    """Root x class x engine x pair of each entry; a share never exceeds the data sheet."""
-    values: dict[str, Any] = {"dtype_share": {}}
+# A factor tells how much more or less of the data sheet a case gets than its base does.
+_FACTORS = {
+    "memory_share": ("packed_share", "expert_memory_share"),
+    "matrix_share": ("dtype_share.fp8", "dtype_share.int8", "dtype_share.fp4", "block_share",
+                     "unpack_share", "expert_share"),
+}  # fmt: skip
+_ALONE = ("kv_share", "attention_share", "state_share", "scan_share", "collective_share")
+
+
+def of_the_sheet(share: float) -> float:
+    """A share that cannot exceed 1, smoothly: 0.8 stays 0.785, 1 becomes 0.917."""
+    return float(share / (1.0 + share**8) ** 0.125)
+
+
+def resolve_values(
+    entries: dict[str, Any], class_name: str, family: str, era: str = "", device: str = ""
+) -> Coefficients:
+    """Root x device class x engine x era x class and era x device of each entry, then bounded.
+
+    `overlap_power` is stored less one, so that any factor is sound.
+    """
+    keys = (
+        ("by_class", class_name),
+        ("by_engine", family),
+        ("by_era", era),
+        ("by_pair", f"{class_name}|{era}"),
+        ("by_device", device),
+    )
+    raw = {name: float(entry["value"]) for name, entry in entries.items()}
     for name, entry in entries.items():
-        value = float(entry["value"])
-        for group, key in (
-            ("by_class", class_name),
-            ("by_engine", family),
-            ("by_pair", f"{class_name}|{family}"),
-        ):
-            value *= float(entry.get(group, {}).get(key, {}).get("factor", 1.0))
-        if "share" in name:
-            value = min(value, 1.0)
-        if name == "overlap_power":
-            value = max(value, 1.0)
-        if name.startswith("dtype_share."):
-            values["dtype_share"][name.removeprefix("dtype_share.")] = value
-        else:
-            values[name] = value
-    return Coefficients(device_class=class_name, engine=family, **values)
+        for group, key in keys:
+            raw[name] *= float(entry.get(group, {}).get(key, {}).get("factor", 1.0))
+    values: dict[str, Any] = {n: v for n, v in _bounded(raw).items() if "." not in n}
+    dtypes = {n.split(".")[1]: v for n, v in _bounded(raw).items() if "." in n}
+    return Coefficients(device_class=class_name, engine=family, dtype_share=dtypes, **values)
+
+
+def _bounded(raw: dict[str, float]) -> dict[str, float]:
+    bounded = dict(raw)
+    for base, factors in _FACTORS.items():
+        bounded[base] = of_the_sheet(raw[base])
+        for name in factors:
+            bounded[name] = of_the_sheet(raw[base] * raw[name]) / bounded[base]
+    for name in _ALONE:
+        bounded[name] = of_the_sheet(raw[name])
+    bounded["overlap_power"] = 1.0 + raw["overlap_power"]
+    return bounded
 
 
 # What a measured TPOT and a measured TTFT speak of: shares grow with speed, times shrink.
@@ -110,14 +164,13 @@ _PREFILL_TIMES = ("admission_s", "prompt_token_s")
 ADJUSTED = (
     "memory_share", "kv_share", "matrix_share", "matrix_half_tokens", "attention_share", "layer_s",
     "launch_s", "step_s", "request_step_s", "admission_s", "request_serial_s", "prompt_token_s",
-    "convoy_share", "convoy_odds",
+    "convoy_odds",
     "expert_share", "expert_memory_share", "expert_half_tokens", "expert_layer_s", "state_share",
     "scan_share", "state_layer_s", "overlap_power",
 )  # fmt: skip
 # Of a weight format's own kernels, on top: how fast a few rows and many are multiplied.
 FORMAT_ADJUSTED = ("matrix_share", "matrix_half_tokens")
 FORMAT_LOG_SD = 0.5
-_AT_MOST_1 = ("convoy_share",)  # a share of requests; a share of the data sheet may be wrong
 _PRIOR_FLOOR, _PRIOR_CEILING = 0.7, 1.5  # log; kinds of devices differ by more than rows of one do
 
 
@@ -137,7 +190,7 @@ def prior_log_sd(name: str) -> float:
     entry = table()["coefficients"].get(name, {})
     logs = [
         math.log(float(found["factor"]))
-        for group in ("by_class", "by_engine", "by_pair")
+        for group in ("by_class", "by_engine", "by_era", "by_pair")
         for found in entry.get(group, {}).values()
         if float(found["factor"]) > 0
     ]
@@ -170,13 +223,9 @@ def corrected(known: Coefficients, factors: Mapping[str, float]) -> Coefficients
         if scheme:
             own = formats.setdefault(scheme, {})
             own[base] = own.get(base, 1.0) * factor
-    return known.replace(formats=formats, **{n: _bounded(n, v) for n, v in values.items()})
-
-
-def _bounded(name: str, value: float) -> float:
-    if name in _AT_MOST_1:
-        return min(value, 1.0)
-    return max(value, 1.0) if name == "overlap_power" else value
+    if "overlap_power" in values:
+        values["overlap_power"] = max(values["overlap_power"], 1.0)
+    return known.replace(formats=formats, **values)
 
 
 def calibrated(known: Coefficients, profile: DeviceProfile) -> Coefficients:
@@ -206,7 +255,7 @@ def unhindered(known: Coefficients) -> Coefficients:
     ideal |= {n: 0.0 for n in values if n.endswith(("_s", "_half_tokens"))}
     ideal["dtype_share"] = {dtype: max(1.0, v) for dtype, v in known.dtype_share.items()}
     return known.replace(
-        **ideal | {"convoy_share": 0.0, "overlap_power": 64.0, "expert_imbalance": 1.0}
+        **ideal | {"convoy_odds": 0.0, "overlap_power": 64.0, "expert_imbalance": 1.0}
     )
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ..catalog.coefficients import calibrated, coefficients_for
 from ..catalog.engines import find_profile
 from ..catalog.hardware import find_machine, load_extra, stale_days
+from ..catalog.intervals import spread_for
 from ..catalog.models import bundled_names, find_model
 from ..catalog.quantization import weight_scheme
 from ..errors import AskError
@@ -31,6 +32,7 @@ from ..schema.workload import Slo, Workload
 from ..units import MIB, TIB
 
 if TYPE_CHECKING:
+    from ..measure.traces import Trace
     from ..predict.simulation.requests import Draw
 
 MAX_CANDIDATES = 200_000
@@ -43,6 +45,7 @@ _CPU_SCHEMES = ("checkpoint", "w8a8", "w4a8")
 
 def answer_predict(request: PredictAsk) -> Prediction:
     """One configuration. Raises AskError."""
+    request = request.replace(workload=of_trace(request.workload))
     check_workload(request.workload)
     volume = request.output_tokens_per_month
     if volume is not None and not 0 < volume <= 1e18:
@@ -62,6 +65,7 @@ def answer_predict(request: PredictAsk) -> Prediction:
 
 def answer_plan(request: PlanAsk) -> Plan:
     """A ranked comparison. Raises AskError."""
+    request = request.replace(workload=of_trace(request.workload))
     check_workload(request.workload)
     machines = [machine_of(name, request) for name in request.on]
     if request.profile and len(machines) != 1:
@@ -115,6 +119,7 @@ def asker(
         return Ask(
             model, machine, deployment, workload, profile, coefficients, slo,
             None, request.utilization_share, None, draw, request.num_requests,
+            spread_for(coefficients),
         )  # fmt: skip
 
     return make
@@ -155,6 +160,7 @@ def ask_for(
         utilization_share=request.utilization_share,
         draw=draw_of(request),
         num_requests=request.num_requests,
+        spread=spread_for(coefficients),
     )
 
 
@@ -172,13 +178,41 @@ def draw_of(request: PredictAsk | PlanAsk) -> Draw | None:
         return None
     from .simulate import drawer
 
-    return drawer()
+    return drawer(trace_of(request.workload))
+
+
+def trace_of(workload: Workload) -> Trace | None:
+    """The trace that a workload names. Raises AskError."""
+    if not workload.trace:
+        return None
+    from ..measure.traces import read_trace
+
+    return read_trace(Path(workload.trace))
+
+
+def of_trace(workload: Workload) -> Workload:
+    """The workload with the means of its trace: lengths, and the rate where none is given."""
+    trace = trace_of(workload)
+    if trace is None:
+        return workload
+    rate_rps = workload.rate_rps
+    if not rate_rps and workload.arrival != "closed":
+        rate_rps = trace.rate_rps()
+        if not math.isfinite(rate_rps):
+            raise AskError(f"all requests of {trace.name} come at once; give --request-rate")
+    return workload.replace(
+        prompt_tokens=max(1, round(sum(trace.prompt_tokens) / len(trace))),
+        output_tokens=max(1, round(sum(trace.output_tokens) / len(trace))),
+        rate_rps=rate_rps,
+    )
 
 
 def wants_simulation(asked: bool | None, workload: Workload, slo: Slo | None) -> bool:
     """As asked; else where a percentile is, or where the load varies beyond what means tell."""
     if asked is not None:
         return asked
+    if workload.trace:
+        return True
     tails = slo is not None and any(t.statistic.startswith("p") for t in slo.targets)
     varied = workload.arrival in VARIED or workload.turns > 1
     return tails or varied or bool(workload.prompt_tokens_cv or workload.output_tokens_cv)

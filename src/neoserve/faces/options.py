@@ -142,7 +142,9 @@ WORKLOAD = (
     Option(("--simulate",), "percentiles, request by request (on where the SLO names one, or "
            "lengths or arrivals vary)", both=True),
     Option(("--arrival",), "law of an open load's arrivals (poisson); others are simulated",
-           choices=("poisson", "constant", "gamma", "mmpp")),
+           choices=("poisson", "constant", "gamma", "mmpp", "ramp")),
+    Option(("--trace",), "replay arrivals and lengths of an Azure, BurstGPT or Mooncake trace; "
+           "with --arrival or --max-concurrency, its lengths alone", metavar="FILE", default=""),
     Option(("--isl-cv",), "spread of prompt lengths: lognormal with this standard deviation over "
            "mean (0: all the same)", real, "CV", 0.0),
     Option(("--osl-cv",), "the same for outputs (0)", real, "CV", 0.0),

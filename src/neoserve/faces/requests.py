@@ -14,10 +14,12 @@ def workload_of(args: argparse.Namespace) -> Workload:
     """An open load where a rate is given, else a closed one."""
     if args.rate is not None and args.concurrency is not None:
         raise AskError("--request-rate and --max-concurrency are two kinds of load; give one")
-    if args.rate is None and args.arrival:
+    if args.rate is None and args.arrival and not args.trace:
         raise AskError("--arrival shapes an open load and needs --request-rate")
     arrival = "closed" if args.rate is None else args.arrival or "poisson"
-    if args.rate is not None and args.burstiness != 1.0:
+    if args.trace and args.concurrency is None:
+        arrival = args.arrival or "trace"
+    elif args.rate is not None and args.burstiness != 1.0:
         if args.arrival not in (None, "gamma"):
             raise AskError(f"--burstiness is of gamma arrivals, not of {args.arrival}; drop one")
         arrival = "gamma"
@@ -32,6 +34,7 @@ def workload_of(args: argparse.Namespace) -> Workload:
         seed=args.seed,
         prompt_tokens_cv=args.isl_cv,
         output_tokens_cv=args.osl_cv,
+        trace=args.trace,
         turns=args.turns,
         think_time_s=args.think_time,
     )

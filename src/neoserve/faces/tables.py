@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
+from ..predict.intervals import LEVEL
 from ..schema.prediction import Plan, Prediction
 from ..schema.view import devices, plan_header, plan_right, plan_rows, sections
 from ..units import show_duration, show_usd, significant
@@ -152,7 +153,12 @@ def show_plan(result: Plan) -> str:
     blocks = [wrap(shown, "")]
     if rows:
         blocks.append(table(plan_header(result), rows, plan_right(result)))
-        blocks.append("* on the Pareto set of cost and time per token")
+        legend = ["* on the Pareto set of cost and time per token"]
+        if any(i < len(rows) for i in result.ties):
+            legend.append(f"~ not told from 1 by cost: in the {LEVEL:.0%} interval of the ratio")
+        if any(p.meets_slo and p.slo_share is not None for p in result.candidates):
+            legend.append("SLO: how sure it is met, by how public benches differ from predictions")
+        blocks.append("\n".join(legend))
     if result.rejected:
         blocks.append(_rejections(result))
     if result.best is not None:
@@ -160,6 +166,8 @@ def show_plan(result: Plan) -> str:
         blocks.append("\n".join(["Prices", *(wrap(line) for line in _prices(result))]))
         notes = result.best.assumptions
         blocks.append("\n".join(["Assumed", *(wrap(a) for a in notes)]))
+    if result.sensitivity:
+        blocks.append("\n".join(["What would change it", *(wrap(s) for s in result.sensitivity)]))
     blocks.append(wrap(result.summary, ""))
     return "\n\n".join(blocks)
 

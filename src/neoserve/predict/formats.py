@@ -15,6 +15,25 @@ _PLAIN = ("", "bf16", "fp16", "fp32")
 _VECTOR_INT8 = 4.0  # int8 over fp32 in vector units: llama.cpp leaves AMX tiles alone
 
 
+class Route(NamedTuple):
+    """What multiplies one role's weights on a device, whatever share of its peak that reaches."""
+
+    dtype: str
+    peak_flops_per_s: float
+    bits: float  # stored, per weight
+    native: bool  # False: unpacked to 16 bits where they are stored in fewer
+
+    @property
+    def unpacked(self) -> bool:
+        """Whether weights are widened before each product (vLLM: Marlin)."""
+        return not self.native and self.bits < 16
+
+    @property
+    def by_blocks(self) -> bool:
+        """fp8 with scales by blocks of 128 x 128."""
+        return self.native and self.dtype == "fp8" and 8 < self.bits < 8.1
+
+
 class Path(NamedTuple):
     """How the products of one role run: at which rate, reading how many bits a weight."""
 
@@ -34,34 +53,39 @@ def half_flops_per_s(model: ModelSpec, hardware: HardwareSpec) -> float:
     return hardware.peak_flops_per_s[_half_dtype(model, hardware)]
 
 
+def route_of(model: ModelSpec, role: str, hardware: HardwareSpec, engine: str) -> Route:
+    """What multiplies a role's weights on this device.
+
+    A format that the device lacks is unpacked to 16 bits, and 16 bits that it lacks fall back to
+    the other 16-bit format or to fp32 (V100 and T4 have no bf16).
+    """
+    asked = model.quantization.compute.get(role, "")
+    peaks = hardware.peak_flops_per_s
+    if asked == "int8" and engine == "llama.cpp" and "amx_int8" in hardware.isa:
+        vector = _VECTOR_INT8 * peaks.get("fp32", peaks["int8"])
+        peaks = {**peaks, "int8": min(peaks["int8"], vector)}
+    native = asked in peaks and asked not in _PLAIN
+    dtype = asked if native else _half_dtype(model, hardware)
+    return Route(dtype, peaks[dtype], bits_of(model, role), native)
+
+
 def resolve_path(
     model: ModelSpec, role: str, hardware: HardwareSpec, coefficients: Coefficients
 ) -> Path:
-    """What multiplies a role's weights on this device.
-
-    A format that the device lacks is unpacked to 16 bits (vLLM: Marlin), and 16 bits that it
-    lacks fall back to the other 16-bit format or to fp32 (V100 and T4 have no bf16).
-    """
-    bits = bits_of(model, role)
-    asked = model.quantization.compute.get(role, "")
-    peaks = hardware.peak_flops_per_s
-    if asked == "int8" and coefficients.engine == "llama.cpp" and "amx_int8" in hardware.isa:
-        vector = _VECTOR_INT8 * peaks.get("fp32", peaks["int8"])
-        peaks = {**peaks, "int8": min(peaks["int8"], vector)}
-    half = _half_dtype(model, hardware)
-    native = asked in peaks and asked not in _PLAIN
-    dtype = asked if native else half
-    share = coefficients.matrix_share * coefficients.dtype_share.get(dtype, 1.0)
-    if not native and bits < 16:
+    """The rates that a role's products reach by these coefficients."""
+    route = route_of(model, role, hardware, coefficients.engine)
+    share = coefficients.matrix_share * coefficients.dtype_share.get(route.dtype, 1.0)
+    if route.unpacked:
         share *= coefficients.unpack_share
-    if native and asked == "fp8" and 8 < bits < 8.1:
+    if route.by_blocks:
         share *= coefficients.block_share
-    packed = coefficients.packed_share if bits < 16 else 1.0
+    packed = coefficients.packed_share if route.bits < 16 else 1.0
+    asked, half = model.quantization.compute.get(role, ""), _half_dtype(model, hardware)
     return Path(
-        flops_per_s=peaks[dtype] * share,
+        flops_per_s=route.peak_flops_per_s * share,
         bytes_per_s=hardware.bandwidth_bytes_per_s * coefficients.memory_share * packed,
-        bits=bits,
-        note="" if native else _note(model, role, hardware, asked, half),
+        bits=route.bits,
+        note="" if route.native else _note(model, role, hardware, asked, half),
     )
 
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from ..schema.engine import Deployment
 from ..schema.workload import Workload
+from .latency_scripts import Script, script_of
 
 FLAGS = (
     "single_tpot", "batched_tpot", "ttft", "batch_prefill", "prefill_rate", "e2e_single",
@@ -54,6 +55,9 @@ class Case(NamedTuple):
     bench_prompt_tokens: int  # of the prefill_rate figure
     rate_mean: bool  # TPOT is one over the mean of the requests' rates
     threads: int  # of a CPU run, 0 where not stated
+    wait_steps: int  # decode steps that a new prompt is held back on purpose
+    num_sent: int  # requests of an open load, on one replica; 0 where not stated
+    varied: bool  # lengths are means of a wide distribution, so that a batch thins out at its end
     observed: dict[str, float]  # flag -> seconds or tokens per second
 
 
@@ -81,17 +85,27 @@ def left_out(row: Mapping[str, str]) -> str:
 
 
 def engine_of(row: Mapping[str, str]) -> tuple[str, str]:
-    """(engine, version) in our words; a row of 2023 or 2024 without a version is of that era."""
+    """(engine, version) in our words; a row without a version has that of its time."""
     text = row.get("engine", "").lower()
     engine = next((ours for theirs, ours in _ENGINES if text.startswith(theirs)), "compiled")
     found = re.match(r"\d+\.\d+(?:\.\d+)?", row.get("engine_version", ""))
     year = row.get("measured_year", "")
-    version = found.group() if found else ""
-    if engine == "vllm" and not version:
-        version = "0.5.0" if year[:4] in ("2023", "2024") else ""
+    version = found.group() if found else _version_of_its_time(engine, year, row.get("notes", ""))
+    if "ampere opti" in text:
+        version = "ampere"
     if "(v0 engine)" in row.get("engine_version", "").lower():
         version = "0.7.3"
     return engine, version
+
+
+def _version_of_its_time(engine: str, year: str, notes: str) -> str:
+    """Release dates: vLLM 0.12 December 2025; TensorRT-LLM 1.0 and SGLang 0.5 autumn 2025."""
+    if year[:4] in ("2023", "2024"):
+        return {"vllm": "0.5.0", "tensorrt-llm": "0.9.0", "sglang": "0.4.0"}.get(engine, "")
+    measured = re.search(r"measured=(\d{4}-\d{2})", notes)
+    if engine == "vllm" and measured and measured.group(1) < "2025-12":
+        return "0.11.0"
+    return ""
 
 
 def scheme_of(row: Mapping[str, str]) -> str:
@@ -104,9 +118,10 @@ def scheme_of(row: Mapping[str, str]) -> str:
 
 def case_of(row: Mapping[str, str]) -> Case:
     """A row as a workload, a deployment and what was observed."""
-    deployment, replicas = _deployment(row)
+    script = _script(row)
+    deployment, replicas = _deployment(row, script)
     in_flight = max(_in_flight(row), 1.0) / replicas
-    prompt, output = _lengths(row)
+    prompt, output = (max(1, round(n * script.length_share)) for n in _lengths(row))
     mode = "offline" if _submits_all(row) else row.get("load_mode", "")
     rate = number(row, "request_rate", 0.0) / replicas
     workload = Workload(
@@ -134,11 +149,21 @@ def case_of(row: Mapping[str, str]) -> Case:
         bench_prompt_tokens=int(bench.group(1)) if bench else 0,
         rate_mean="mean per-request decode" in row.get("tpot_stat", ""),
         threads=int(threads.group(1)) if threads else 0,
+        wait_steps=script.wait_steps,
+        num_sent=_num_sent(row, mode, replicas),
+        varied=_varied(row, mode),
         observed=_observed(row),
     )
 
 
-def _deployment(row: Mapping[str, str]) -> tuple[Deployment, float]:
+def _script(row: Mapping[str, str]) -> Script:
+    return script_of(
+        row.get("source", ""), engine_of(row)[0], row.get("model", ""), row.get("gpu_or_cpu", ""),
+        _lengths(row), int(number(row, "tensor_parallel", 1.0)),
+    )  # fmt: skip
+
+
+def _deployment(row: Mapping[str, str], script: Script) -> tuple[Deployment, float]:
     engine, version = engine_of(row)
     devices = int(number(row, "num_devices", 1.0))
     tp = int(number(row, "tensor_parallel", float(devices)))
@@ -148,7 +173,7 @@ def _deployment(row: Mapping[str, str]) -> tuple[Deployment, float]:
     replicas = max(1, devices // max(tp * pp, 1)) if not expert_parallel else 1
     if expert_parallel and data <= 1:
         devices = tp * pp
-    kv = row.get("kv_dtype", "").lower()
+    kv = row.get("kv_dtype", "").lower() or script.kv_dtype
     deployment = Deployment(
         hardware=row.get("gpu_or_cpu", ""),
         num_devices=devices // replicas,
@@ -159,6 +184,7 @@ def _deployment(row: Mapping[str, str]) -> tuple[Deployment, float]:
         expert_parallel=expert_parallel,
         kv_cache_dtype=_KV_DTYPES.get(kv[:4], "auto"),
         enable_prefix_caching=False,
+        max_num_batched_tokens=script.step_tokens or None,
         replicas=replicas,
     )
     return deployment, float(replicas)
@@ -190,6 +216,18 @@ def _lengths(row: Mapping[str, str]) -> tuple[int, int]:
     return max(1, round(prompt)), max(1, round(output))
 
 
+def _num_sent(row: Mapping[str, str], mode: str, replicas: float) -> int:
+    if mode != "open_loop":
+        return 0
+    return round(number(row, "num_prompts", 0.0) / replicas)
+
+
+def _varied(row: Mapping[str, str], mode: str) -> bool:
+    """A mean that is no whole number: lengths of a real dataset."""
+    broken = any("." in row.get(key, "") for key in ("isl", "osl"))
+    return mode == "burst" and broken
+
+
 def _burst_share(row: Mapping[str, str]) -> float:
     """Share of a closed loop's requests that its start sends at once; a median does not see it."""
     if row.get("load_mode") != "closed_loop" or "median" in row.get("ttft_stat", ""):
@@ -214,7 +252,11 @@ def _observed(row: Mapping[str, str]) -> dict[str, float]:
     found = {flag: values[flag] for flag in plain_flags(row) if values[flag] > 0}
     if "throughput" in found and math.isnan(number(row, "output_tok_s_total")):
         found["total_rate"] = rate  # marks a rate that counts prompt tokens too
-    if re.search(r"decode-phase|sustained decode|decode tok/s is the batch", row.get("notes", "")):
+    notes = row.get("notes", "")
+    # Where requests are "launched together" the rate counts their prompts' time, too: it equals
+    # all tokens over the time until the last has ended.
+    phase = r"decode-phase|sustained decode|decode tok/s is the batch"
+    if re.search(phase, notes) and "launched together" not in notes:
         found["decode_rate"] = rate  # marks a rate without the prefill time
     return found
 

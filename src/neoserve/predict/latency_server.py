@@ -75,6 +75,13 @@ def computes_beyond_peak(case: Case, model: ModelSpec, hardware: HardwareSpec) -
     return prompt_flops_share(case, model.active_params, peak) > SUSTAINED_SHARE
 
 
+def holds_weights(case: Case, model: ModelSpec, shape: Shape, hardware: HardwareSpec) -> bool:
+    """Whether the devices that a row states have room for the model at all."""
+    d = case.deployment
+    ranks = d.tensor_parallel * d.pipeline_parallel * data_ranks(d)
+    return weights_bytes(model, shape) / ranks < 0.97 * hardware.memory_bytes
+
+
 def stops_early(case: Case, model: ModelSpec, shape: Shape, hardware: HardwareSpec) -> bool:
     """Whether a dense model answered faster than its weights can be read once a token."""
     weights = weights_bytes(model, shape) if case.arch == "dense" else 0.0

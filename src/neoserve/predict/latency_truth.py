@@ -11,6 +11,11 @@ from ..stats import mean, quantile
 from .latency_rows import FLAGS, Case
 from .serve import Server, closed, open_loop
 from .server import static
+from .simulation.policy import policy_of
+from .simulation.replica import Replica
+from .simulation.requests import Draw, requests_of
+
+MOST_SENT = 2000  # requests of a row that are simulated
 
 
 class Comparison(NamedTuple):
@@ -27,10 +32,10 @@ class Comparison(NamedTuple):
         return abs(self.predicted / self.observed - 1.0)
 
 
-def predictions(case: Case, server: Server) -> dict[str, float]:
-    """What we say for each flag of a case."""
+def predictions(case: Case, server: Server, draw: Draw | None = None) -> dict[str, float]:
+    """What we say for each flag of a case; with `draw`, open loads as long as they were."""
     if case.load_mode == "open_loop":
-        return _open(case, server)
+        return _sent(case, server, draw) if draw and case.num_sent else _open(case, server)
     if case.load_mode in ("static_batch", "burst", "offline"):
         return _static(case, server)
     return _closed(case, server)
@@ -64,7 +69,8 @@ def _prefill_rate(case: Case, server: Server) -> float:
 
 def _closed(case: Case, server: Server) -> dict[str, float]:
     point = closed(server, float(case.workload.concurrency))
-    ttft_s, steps = point.ttft_s, server.decode_tokens
+    ttft_s = point.ttft_s + case.wait_steps * point.costs.decode_s
+    steps = server.decode_tokens
     if case.burst_share:
         start = static(server, float(case.workload.concurrency))
         ttft_s += case.burst_share * max(0.0, start.ttft_s - ttft_s)
@@ -78,7 +84,7 @@ def _closed(case: Case, server: Server) -> dict[str, float]:
 
 def _static(case: Case, server: Server) -> dict[str, float]:
     batch = float(case.workload.concurrency)
-    result = static(server, batch)
+    result = static(server, batch, case.varied)
     offline = case.load_mode == "static_batch" and "ttft" not in case.observed
     tpot_s = result.decode_s if offline else result.tpot_s
     if case.rate_mean:
@@ -104,6 +110,32 @@ def _open(case: Case, server: Server) -> dict[str, float]:
     return {
         "openloop_tpot": point.tpot_s, "openloop_ttft": point.ttft_s, "openloop_e2e": e2e_s,
         **_rates(case, server, point.rate_rps, point.tpot_s),
+    }  # fmt: skip
+
+
+def _sent(case: Case, server: Server, draw: Draw) -> dict[str, float]:
+    """The requests of an open load from an idle start to the last answer, simulated.
+
+    Above saturation what a run shows depends on how many requests it sends.
+    """
+    drawn = draw(case.workload, min(case.num_sent, MOST_SENT))
+    coefficients = server.coefficients
+    slots = min(server.limits.slots, float(case.deployment.max_num_seqs or server.limits.slots))
+    found = Replica(
+        server.step,
+        policy_of(case.deployment, server.limits, int(slots)),
+        requests_of(drawn, 0.0, caching=False),
+        host_s=(coefficients.admission_s, coefficients.prompt_token_s),
+        pipeline=case.deployment.pipeline_parallel,
+    ).run()
+    times = list(zip(found.sent_s, found.first_s, found.end_s, drawn.output_tokens, strict=True))
+    ttft_s = quantile([first - sent for sent, first, _, _ in times], 0.5)
+    tpot_s = quantile([(end - first) / max(n - 1, 1) for _, first, end, n in times], 0.5)
+    elapsed_s = max(end for _, _, end, _ in times) - min(sent for sent, *_ in times)
+    return {
+        "openloop_tpot": tpot_s, "openloop_ttft": ttft_s,
+        "openloop_e2e": quantile([end - sent for sent, _, end, _ in times], 0.5),
+        **_rates(case, server, len(times) / elapsed_s, tpot_s),
     }  # fmt: skip
 
 

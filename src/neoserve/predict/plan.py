@@ -15,6 +15,7 @@ from ..schema.model import ModelSpec
 from ..schema.prediction import Plan, Prediction, Rejection, Throughput
 from ..schema.workload import Slo
 from ..units import show_duration, show_usd
+from .choice import sensitivity, ties
 from .cost import fleet_for, fleet_of
 from .predictor import Ask, Memo, outcome, predict, share_of, simulate, simulation_of, usd_per_hour
 from .queueing import arrival_variability
@@ -22,6 +23,7 @@ from .serve import max_rate_rps, meets_slo
 
 MAX_SIMULATED = 10  # candidates whose tails are looked at, best ones first
 MORE_MACHINES = 3  # tries, where chance keeps a fleet just short of the SLO
+_RATES = ("max_rate_rps", "output_tokens_per_s")  # of a fleet: the sum over its machines
 MAX_REJECTED = 200  # reasons kept; a plan of thousands repeats them
 
 
@@ -87,6 +89,7 @@ class Candidate(Struct, frozen=True):
     tpot_s: float
     machines: int = 1
     simulated: bool = False
+    capacity_rps: float = 0.0  # of one machine, within the SLO; only for a rate
 
 
 def plan(
@@ -129,12 +132,22 @@ def plan(
     answers = [a.replace(command=command_of(a)) for a in answers]
     # what meets the SLO ranks first, so the first one is the best or nothing is
     best = answers[0] if answers and answers[0].meets_slo is not False else None
+
+    lasting = memo.lasting()
+
+    def again(ask: Ask) -> Candidate | None:
+        rate = rate_rps and ask.workload.rate_rps
+        found = _candidate(replace(ask, draw=None), rate, Memo(lasting), explain=False)
+        return found if isinstance(found, Candidate) else None
+
     return Plan(
         model=models[0][1].id,
         num_candidates=count,
         best=best,
         candidates=tuple(answers),
         pareto=tuple(i for i, c in enumerate(kept) if id(c) in front),
+        ties=ties(kept, rate_rps),
+        sensitivity=sensitivity([_whole(c, rate_rps) for c in kept], answers, again),
         rejected=tuple(rejected),
         summary=summary(
             best, answers, rejected, slo, rate_rps, bool(kept) and math.isinf(kept[0].money)
@@ -147,7 +160,7 @@ def _candidate(ask: Ask, rate_rps: float, memo: Memo, explain: bool) -> Candidat
     found = outcome(ask, memo, explain)
     if found.run is None:
         return Rejection(deployment=found.deployment, reason=found.refusal)
-    deployment, run, machines = found.deployment, found.run, 1
+    deployment, run, machines, capacity_rps = found.deployment, found.run, 1, 0.0
     priced = ask.machine.price is not None
     if rate_rps:
         highest = memo.get(
@@ -156,7 +169,8 @@ def _candidate(ask: Ask, rate_rps: float, memo: Memo, explain: bool) -> Candidat
         )
         if highest <= 0.0:
             return Candidate(ask, False, priced, math.inf, run.point.tpot_s)
-        machines = fleet_for(rate_rps, highest * deployment.replicas, None).replicas
+        capacity_rps = highest * deployment.replicas
+        machines = fleet_for(rate_rps, capacity_rps, None).replicas
         share = ask.workload.replace(rate_rps=rate_rps / machines)
         run = outcome(replace(ask, workload=share), memo).run or run
         if math.isinf(run.point.ttft_s):  # at saturation exactly: the queue grows for ever
@@ -166,7 +180,9 @@ def _candidate(ask: Ask, rate_rps: float, memo: Memo, explain: bool) -> Candidat
         ask = replace(ask, workload=share)
     money = _money(ask, deployment, run.point.rate_rps * run.workload.output_tokens)
     meets = meets_slo(run.server, run.point, ask.slo)
-    return Candidate(ask, meets, priced, money, run.point.tpot_s, machines)
+    return Candidate(
+        ask, meets, priced, money, run.point.tpot_s, machines, capacity_rps=capacity_rps
+    )
 
 
 def refined(ranked: list[Candidate], rate_rps: float, memo: Memo) -> list[Candidate]:
@@ -196,7 +212,7 @@ def refined(ranked: list[Candidate], rate_rps: float, memo: Memo) -> list[Candid
 
 def _simulated(candidate: Candidate, rate_rps: float, memo: Memo) -> Candidate:
     """The same candidate, its latencies, its machines and its cost by simulation."""
-    ask, machines = candidate.ask, candidate.machines
+    ask, machines, capacity_rps = candidate.ask, candidate.machines, 0.0
     if rate_rps:
         found = outcome(ask, memo)
         assert found.run is not None
@@ -204,8 +220,8 @@ def _simulated(candidate: Candidate, rate_rps: float, memo: Memo) -> Candidate:
         highest = simulation.highest_rate_rps(share_of(found.run, found), ask.slo)
         if highest <= 0.0:
             return replace(candidate, meets_slo=False, money=math.inf, simulated=True)
-        copies = found.deployment.replicas
-        machines = fleet_for(rate_rps, highest * copies, None).replicas
+        capacity_rps = highest * found.deployment.replicas
+        machines = fleet_for(rate_rps, capacity_rps, None).replicas
     for more in range(MORE_MACHINES):
         n = machines + more
         if rate_rps:
@@ -217,8 +233,9 @@ def _simulated(candidate: Candidate, rate_rps: float, memo: Memo) -> Candidate:
             break
     money = _money(ask, found.deployment, told.served.output_tokens_per_s)
     return Candidate(
-        ask, told.served.meets_slo, candidate.priced, money, told.served.tpot_s, n, True
-    )
+        ask, told.served.meets_slo, candidate.priced, money, told.served.tpot_s, n, True,
+        capacity_rps,
+    )  # fmt: skip
 
 
 def _money(ask: Ask, deployment: Deployment, output_tokens_per_s: float) -> float:
@@ -227,6 +244,14 @@ def _money(ask: Ask, deployment: Deployment, output_tokens_per_s: float) -> floa
     usd = usd_per_hour(ask, deployment)
     paid = deployment.devices_per_replica * deployment.replicas if usd is None else usd / 3600
     return paid / (output_tokens_per_s * deployment.replicas) * 1e6
+
+
+def _whole(candidate: Candidate, rate_rps: float) -> Candidate:
+    """With the rate of the whole fleet in its question, not one machine's share."""
+    if not rate_rps:
+        return candidate
+    workload = candidate.ask.workload.replace(rate_rps=rate_rps)
+    return replace(candidate, ask=replace(candidate.ask, workload=workload))
 
 
 def _told(candidate: Candidate, memo: Memo) -> Prediction:
@@ -245,6 +270,10 @@ def _told(candidate: Candidate, memo: Memo) -> Prediction:
             goodput_rps=None if rates.goodput_rps is None else rates.goodput_rps * n,
             max_rate_rps=None if rates.max_rate_rps is None else rates.max_rate_rps * n,
         ),
+        interval={
+            name: i.replace(low=i.low * n, high=i.high * n) if name in _RATES else i
+            for name, i in answer.interval.items()
+        },
         cost=cost and cost.replace(
             usd_per_hour=cost.usd_per_hour * n, usd_per_month=cost.usd_per_month * n
         ),

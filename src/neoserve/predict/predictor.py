@@ -26,10 +26,12 @@ from ..schema.prediction import (
     Prediction,
     Throughput,
 )
+from ..schema.spread import Spread
 from ..schema.workload import Slo, Workload
 from ..units import GIB, show_bytes, significant
 from .checks import refusal_of
 from .cost import COST_DIVISOR, cost_of, fleet_for, hourly_usd, price_basis, volume_rps
+from .intervals import with_intervals
 from .kv import Layout, blocks_per_request, capacity, in_flight_tokens, layout, num_blocks
 from .memory import Footprint, budget, footprint, resolved
 from .pools import (
@@ -66,13 +68,21 @@ class Ask(Struct, frozen=True):
     output_tokens_per_month: float | None = None  # a volume to size a fleet for
     draw: Draw | None = None  # draws the schedule that is simulated; None: the formula's means
     num_requests: int | None = None  # measured ones of a simulation; None: its default
+    spread: Spread | None = None  # None: no intervals are given
 
 
 class Memo:
     """Intermediate results that many candidates of one plan share."""
 
-    def __init__(self) -> None:
-        self._values: dict[Hashable, Any] = {}
+    def __init__(self, values: dict[Hashable, Any] | None = None) -> None:
+        self._values: dict[Hashable, Any] = dict(values or {})
+
+    def lasting(self) -> dict[Hashable, Any]:
+        """What neither the workload nor the coefficients decide: shapes, footprints, layouts."""
+        return {
+            key: value for key, value in self._values.items()
+            if isinstance(key, tuple) and key[0] in ("shape", "footprint", "layout", "refusal")
+        }  # fmt: skip
 
     def get(self, key: Hashable, make: Callable[[], _T]) -> _T:
         """The value under a key, made on first use."""
@@ -135,7 +145,11 @@ def predict(ask: Ask, memo: Memo | None = None) -> Prediction:
         return _refused(ask, found, memory, kv)
     assert memory is not None
     assert kv is not None
-    return _answer(ask, found, memory, kv, _told(ask, found, found.run, memo), memo)
+    answer = _answer(ask, found, memory, kv, _told(ask, found, found.run, memo), memo)
+    if ask.spread is None:
+        return answer
+    server, workload, _ = found.run
+    return with_intervals(answer, ask.spread, ask.model, workload, ask.slo, server)
 
 
 def impossible(ask: Ask, deployment: Deployment, memo: Memo) -> str:
@@ -378,9 +392,7 @@ def usd_per_hour(ask: Ask, deployment: Deployment) -> float | None:
     return hourly_usd(price, devices, priced)
 
 
-def _told(
-    ask: Ask, found: Outcome, run: Run, memo: Memo
-) -> tuple[Serving, Latency, float | None]:
+def _told(ask: Ask, found: Outcome, run: Run, memo: Memo) -> tuple[Serving, Latency, float | None]:
     """How one replica serves, its latencies and its goodput: simulated where asked."""
     simulated = simulate(ask, found, run, memo) if ask.draw else None
     served = simulated.served if simulated else report(*run, ask.slo)

@@ -38,7 +38,7 @@ __all__ = [
 ]  # fmt: skip
 
 SEARCH_STEPS = 12  # of the highest rate: to (slots / 0.001) ** 2**-12, below a percent
-JUDGED_BY_MEAN = "percentile targets are judged by the mean: this version predicts no tails"
+JUDGED_BY_MEAN = "percentile targets are judged by the mean: this one was not simulated"
 
 
 class Serving(NamedTuple):
@@ -115,13 +115,18 @@ def closed(server: Server, concurrency: float) -> Point:
 
 
 def _convoy(server: Server, point: Point, running: float) -> Point:
-    """The part of the requests that starts together: equal lengths end together, and start anew.
+    """The part of the requests that starts together and prefills as one batch.
 
-    Those prefill as one batch and then decode undisturbed.
+    A wave of prompts that takes long beside the decoding keeps its requests together: while the
+    last prompt is computed, the first request waits for its next token. They end together, and
+    start anew. Where decoding takes longer, different lengths spread them.
     """
-    share = server.coefficients.convoy_share
-    if not share or running <= 1.0:
+    if running <= 1.0 or not server.decode_tokens:
         return point
+    costs = point.costs
+    wave_s, decode_s = running * costs.prefill_work_s, server.decode_tokens * costs.decode_s
+    odds = server.coefficients.convoy_odds * (1.0 + (wave_s / decode_s) ** 2)
+    share = odds / (1.0 + odds)
     batch = static(server, running)
     wait_s = max(0.0, batch.ttft_s - point.ttft_s)
     return point._replace(

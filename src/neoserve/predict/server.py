@@ -183,20 +183,53 @@ class Static(NamedTuple):
     waves: int  # more than one when the batch exceeds the slots
 
 
-def static(server: Server, batch: float) -> Static:
-    """`batch` equal requests sent at once to an idle replica."""
+def static(server: Server, batch: float, varied: bool = False) -> Static:
+    """`batch` requests sent at once to an idle replica.
+
+    Their lengths are equal, or `varied`: exponential, as a chat dataset's are about, so that the
+    batch thins out towards its end.
+    """
     waves = math.ceil(batch / server.limits.slots)
     size = batch / waves
-    tokens = size * server.new_tokens
-    chunks = max(1.0, math.ceil(tokens / server.limits.chunk_tokens))
     seen = server.cached_tokens + server.new_tokens / 2
-    each_s = server.step.step_s(tokens / chunks, seen, 0.0, 0.0)
+    chunks = max(1.0, math.ceil(size * server.new_tokens / server.limits.chunk_tokens))
+    each_s = server.step.step_s(size * server.new_tokens / chunks, seen, 0.0, 0.0)
     prefill_s = server.host_s() + chunks * each_s
+    serial_s = server.coefficients.request_serial_s * size  # until the last one is let in
     decode_s = server.step.step_s(0.0, 0.0, size, server.mean_context_tokens)
     steps = server.decode_tokens
-    wave_s = prefill_s + steps * decode_s
+    wave_s = prefill_s + serial_s + steps * decode_s
     groups = min(chunks, max(size, 1.0))  # of requests whose prompts end in the same step
     stall_s = chunks * each_s * (1 - 1 / groups) / 2  # later prompts, felt by earlier requests
-    ttft_s = prefill_s - stall_s + (waves - 1) / 2 * wave_s
+    ttft_s = prefill_s + serial_s / 2 - stall_s + (waves - 1) / 2 * wave_s
     tpot_s = decode_s + (stall_s / steps if steps else 0.0)
-    return Static(prefill_s, ttft_s, decode_s, tpot_s, waves * wave_s, waves)
+    e2e_s = waves * wave_s
+    if varied:
+        e2e_s = max(e2e_s, _thinning_s(server, batch))
+    return Static(prefill_s + serial_s, ttft_s, decode_s, tpot_s, e2e_s, waves)
+
+
+# Gauss-Legendre, 4 points on (0, 1).
+_NODES = ((0.06943184, 0.17392742), (0.33000948, 0.32607258), (0.66999052, 0.32607258),
+          (0.93056816, 0.17392742))  # fmt: skip
+
+
+def _thinning_s(server: Server, batch: float) -> float:
+    """Until the last of `batch` requests of exponential lengths has ended.
+
+    n(k) = N exp(-k / m) requests are left after k steps, so that the sum of step(n) over steps is
+    m times the integral of step(n) / n dn from 1 to N; before, freed slots are filled.
+    """
+    slots = min(batch, server.limits.slots)
+    context, spread = server.mean_context_tokens, math.log(max(slots, 1.0))
+    seen = server.cached_tokens + server.new_tokens / 2
+    step = server.step.step_s
+    thin_s = spread * sum(
+        weight * step(0.0, 0.0, math.exp(spread * node), context) for node, weight in _NODES
+    )
+    full_s = step(0.0, 0.0, slots, context)
+    tokens = batch * server.new_tokens
+    chunks = max(1.0, math.ceil(tokens / server.limits.chunk_tokens))
+    prefill_s = server.host_s() + chunks * step(tokens / chunks, seen, 0.0, 0.0)
+    decode_s = server.decode_tokens * ((batch / slots - 1) * full_s + max(thin_s, full_s))
+    return prefill_s + server.coefficients.request_serial_s * batch + decode_s

@@ -99,7 +99,7 @@ class StepModel:
         self._experts = _experts(shape, paths.get("experts"), deployment, c)
         self._attentions = attentions(shape, model, hardware, deployment, c)
         self._state_s, self._scan_token_s = states(shape, model, hardware, tp, c)
-        self._activation_s = _activation_bytes(shape, model.hidden_size, tp) / (
+        self._activation_s = activation_bytes(shape, model.hidden_size, tp) / (
             hardware.bandwidth_bytes_per_s * c.memory_share
         )
         self._comm_latency_s, self._comm_token_s = collectives(
@@ -272,7 +272,7 @@ def _experts(
     )
 
 
-def _activation_bytes(shape: Shape, hidden: int, tp: int) -> float:
+def activation_bytes(shape: Shape, hidden: int, tp: int) -> float:
     """Bytes that one token's activations move: residual and norms in full, products cut by tp.
 
     A product of P weights over width h has P/h outputs, written once and read once.

@@ -36,8 +36,9 @@ class Coefficients(Document, frozen=True):
     step_s: float  # host time per step: scheduling, input preparation
     request_step_s: float  # per step and running request: sampling, detokenizing, streaming
     admission_s: float  # once per request, before its first step
+    request_serial_s: float  # of the front end, one request after the other: felt by a burst
     prompt_token_s: float  # once per prompt token: tokenizing, hashing blocks
-    convoy_share: float  # of a closed loop's requests that still start together, as at first
+    convoy_odds: float  # that a closed loop's requests start together, where prompts are short
     collective_s: float  # one all-reduce of nothing between two devices
     collective_share: float  # of the link's bandwidth
     expert_imbalance: float  # busiest expert-parallel rank over the mean

@@ -126,7 +126,9 @@ class Prediction(Document, frozen=True, kw_only=True):
     next_bound: str = ""
     decode_parts: tuple[Part, ...] = ()
     interval: dict[str, Interval] = {}
-    meets_slo: bool | None = None
+    meets_slo: bool | None = None  # in expectation
+    slo_share: float | None = None  # how sure: share of benches like this that hold all times
+    slo_note: str = ""  # where an interval reaches over a limit
     starts: bool = True
     refusal: str = ""  # the engine's start-up check that fails, in our words
     assumptions: tuple[str, ...] = ()
@@ -155,6 +157,8 @@ class Plan(Document, frozen=True, kw_only=True):
     best: Prediction | None
     candidates: tuple[Prediction, ...]
     pareto: tuple[int, ...]  # indexes into candidates: cost against latency
+    ties: tuple[int, ...] = ()  # indexes of those whose cost cannot be told from the best's
+    sensitivity: tuple[str, ...] = ()  # which input or coefficient would change the choice
     rejected: tuple[Rejection, ...]
     summary: str
 

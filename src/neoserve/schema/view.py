@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
 from ..units import show_bytes, show_count, show_duration, show_usd, significant
 
 if TYPE_CHECKING:
-    from .prediction import Fleet, Percentiles, Plan, Prediction
+    from .prediction import Fleet, Interval, Percentiles, Plan, Prediction
 
 Rows = list[tuple[str, str]]
 COLUMNS = (
@@ -53,18 +53,19 @@ def plan_right(plan: Plan) -> list[bool]:
 def plan_rows(plan: Plan, limit: int) -> list[list[str]]:
     """The first `limit` candidates; * marks the Pareto set."""
     titles = [title for title, _ in _columns(plan)]
-    found = (_cells(i, p, i in plan.pareto) for i, p in enumerate(plan.candidates[:limit]))
+    candidates = enumerate(plan.candidates[:limit])
+    found = (_cells(i, p, i in plan.pareto, i in plan.ties) for i, p in candidates)
     return [[cells[title] for title in titles] for cells in found]
 
 
-def _cells(index: int, p: Prediction, on_front: bool) -> dict[str, str]:
+def _cells(index: int, p: Prediction, on_front: bool, is_tie: bool) -> dict[str, str]:
     d = p.deployment
     assert p.latency is not None
     assert p.throughput is not None
     cost = per_mtok_output(p)
     ttft_s, tpot_s = p.latency.ttft_s, p.latency.tpot_s
     return {
-        "": f"{index + 1}{'*' if on_front else ''}",
+        "": f"{index + 1}{'*' if on_front else ''}{'~' if is_tie else ''}",
         "hardware": f"{d.replicas}x {d.hardware}" if d.replicas > 1 else d.hardware,
         "TP": f"{d.tensor_parallel}x{d.pipeline_parallel}" if d.pipeline_parallel > 1
         else str(d.tensor_parallel),
@@ -79,8 +80,31 @@ def _cells(index: int, p: Prediction, on_front: bool) -> dict[str, str]:
         "out tok/s": show_count(p.throughput.output_tokens_per_s),
         "$/Mtok out": significant(cost) if math.isfinite(cost) else "-",
         "limit": p.bound,
-        "SLO": {True: "meets", False: "misses", None: ""}[p.meets_slo],
+        "SLO": verdict(p),
     }  # fmt: skip
+
+
+def verdict(p: Prediction) -> str:
+    """How sure it is that the SLO is met, where that is expected; else "misses"."""
+    if p.meets_slo is None:
+        return ""
+    if not p.meets_slo:
+        return "misses"
+    return "meets" if p.slo_share is None else f"{p.slo_share:.0%}"
+
+
+def within(show: Callable[[float], str], interval: Interval | None) -> str:
+    """An interval in words: "17 to 27 ms"; "" where there is none."""
+    if interval is None:
+        return ""
+    low, high = show(interval.low), show(interval.high)
+    number, _, unit = low.rpartition(" ")
+    return f"{number if number and high.endswith(f' {unit}') else low} to {high}"
+
+
+def inside(text: str) -> str:
+    """Behind a value, in parentheses."""
+    return f" ({text})" if text else ""
 
 
 def sections(p: Prediction) -> list[tuple[str, Rows]]:
@@ -91,7 +115,9 @@ def sections(p: Prediction) -> list[tuple[str, Rows]]:
     if p.kv is not None:
         found.append(("KV cache", _capacity(p)))
     if p.latency is not None and p.throughput is not None:
-        found.append(("Under this load (predicted)", _speed(p)))
+        levels = sorted({i.level for i in p.interval.values()})
+        bands = "".join(f", {level:.0%} intervals" for level in levels)
+        found.append((f"Under this load (predicted{bands})", _speed(p)))
     return found
 
 
@@ -144,15 +170,24 @@ def _speed(p: Prediction) -> Rows:
     assert p.latency is not None
     assert p.throughput is not None
     t = p.throughput
+
+    def told(metric: str, found: Percentiles) -> str:
+        return _percentiles(found, within(show_duration, p.interval.get(metric)))
+
     rows = [
-        ("TTFT", _percentiles(p.latency.ttft_s)),
-        ("TPOT", _percentiles(p.latency.tpot_s)),
-        ("end to end", _percentiles(p.latency.e2e_s)),
-        ("throughput", f"{show_count(t.output_tokens_per_s)} output tokens/s, "
-                       f"{show_count(t.total_tokens_per_s)} in all"),
-        ("highest rate", f"{significant(t.max_rate_rps or 0)} requests/s"),
+        ("TTFT", told("ttft_s", p.latency.ttft_s)),
+        ("TPOT", told("tpot_s", p.latency.tpot_s)),
+        ("end to end", told("e2e_s", p.latency.e2e_s)),
+        ("throughput", f"{show_count(t.output_tokens_per_s)}"
+                       f"{inside(within(show_count, p.interval.get('output_tokens_per_s')))} "
+                       f"output tokens/s, {show_count(t.total_tokens_per_s)} in all"),
+        ("highest rate", f"{significant(t.max_rate_rps or 0)}"
+                         f"{inside(within(significant, p.interval.get('max_rate_rps')))} "
+                         "requests/s"),
         ("limited by", f"{p.bound}, then {p.next_bound}"),
     ]  # fmt: skip
+    if p.slo_note:
+        rows.append(("SLO", p.slo_note))
     if p.cost is not None:
         c = p.cost
         rows += [
@@ -166,9 +201,9 @@ def _speed(p: Prediction) -> Rows:
     return rows
 
 
-def _percentiles(found: Percentiles) -> str:
-    """Mean, and where the load was simulated its percentiles."""
-    text = f"{show_duration(found.mean)} (mean)"
+def _percentiles(found: Percentiles, span: str) -> str:
+    """Mean with its interval, and where the load was simulated its percentiles."""
+    text = f"{show_duration(found.mean)} (mean{span and f'; {span}'})"
     tails = (("p50", found.p50), ("p95", found.p95), ("p99", found.p99))
     return ", ".join([text, *(f"{show_duration(v)} ({n})" for n, v in tails if v is not None)])
 

@@ -74,9 +74,12 @@ class DecodeTime:
         """(seconds at context 0, seconds a token) over the stretch that ends at `ends[stretch]`;
         None where the step time is not affine."""
         key = num_decode, stretch
-        if key not in self._lines:
-            self._lines[key] = self._fit(num_decode, self.ends[stretch - 1], self.ends[stretch])
-        return self._lines[key]
+        try:
+            return self._lines[key]
+        except KeyError:
+            line = self._fit(num_decode, self.ends[stretch - 1], self.ends[stretch])
+            self._lines[key] = line
+            return line
 
     def _fit(self, num_decode: int, low: float, high: float) -> tuple[float, float] | None:
         f = self._step_s
@@ -94,7 +97,8 @@ class DecodeTime:
         seconds = 0.0
         while True:
             stretch = bisect_right(self.ends, context)
-            here = min(steps, math.ceil(self.ends[stretch] - context))
+            end = self.ends[stretch]
+            here = steps if context + steps <= end else min(steps, math.ceil(end - context))
             seconds += self._within_s(num_decode, stretch, context, here)
             if here == steps:
                 return seconds
@@ -115,7 +119,9 @@ class DecodeTime:
         done, spent_s = 0, 0.0
         while True:
             stretch = bisect_right(self.ends, context)
-            here = min(most - done, math.ceil(self.ends[stretch] - context))
+            end, here = self.ends[stretch], most - done
+            if context + here > end:
+                here = min(here, math.ceil(end - context))
             here_s = self._within_s(num_decode, stretch, context, here)
             if spent_s + here_s >= within_s:
                 steps, seconds = self._reach(
@@ -132,13 +138,15 @@ class DecodeTime:
     ) -> tuple[int, float]:  # fmt: skip
         """The fewest steps of one stretch that last `within_s`; `most` of them do."""
         line, low, low_s, high, high_s = self.line(num_decode, stretch), 0, 0.0, most, most_s
+        guess = within_s / most_s * most
         if line is not None:
-            at, slope = line[0] + line[1] * (context - 0.5), line[1]
-            # at k + slope k^2 / 2 = within_s
-            root = 2.0 * within_s / (at + math.sqrt(max(at * at + 2.0 * slope * within_s, 0.0)))
-            guess = root
-        else:
-            guess = within_s / most_s * most
+            at, slope = line[0] + line[1] * (context - 0.5), 0.5 * line[1]
+            # at k + slope k^2 = within_s
+            guess = 2.0 * within_s / (at + math.sqrt(max(at * at + 4.0 * slope * within_s, 0.0)))
+            k = math.ceil(guess)
+            seconds, fewer_s = k * (at + slope * k), (k - 1) * (at + slope * (k - 1))
+            if fewer_s < within_s <= seconds and k <= most:
+                return k, seconds
         while high - low > 1:
             k = min(max(math.ceil(guess), low + 1), high - 1)
             seconds = low_s + self._within_s(num_decode, stretch, context + low, k - low)

@@ -1,0 +1,205 @@
+"""What a simulated replica holds: requests on their way, those that run, and their cache."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import deque
+
+from .blocks import Blocks
+from .policy import Policy
+from .requests import Requests, measured
+
+
+class State:
+    """Requests from their arrival to their last token; time passes in `Replica`.
+
+    Decode steps are counted: one that all who decode take together. A request's context in decode
+    step s is its `base` plus s, and it ends when so many steps are done as `ends` says.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        requests: Requests,
+        kv_tokens: float | None,
+        block_tokens: int,
+        host_s: tuple[float, float],
+    ) -> None:
+        self.policy, self.requests, self.host_s = policy, requests, host_s
+        self.blocks = Blocks(kv_tokens, 1 if policy.future else block_tokens)
+        self.bounded = self.blocks.total < math.inf
+        self.grows = self.bounded and policy.reserve == "prompt"
+        n = len(requests.prompt_tokens)
+        self.sent_s, self.first_s, self.end_s = [math.nan] * n, [math.nan] * n, [math.nan] * n
+        self.now_s = 0.0
+        self.coming: list[tuple[float, int]] = []  # when the scheduler sees it, request
+        self.unsent: deque[int] = deque()  # of a closed loop
+        self.then = {before: i for i, before in enumerate(requests.follows) if before >= 0}
+        self.left = len(measured(requests))
+        self.waiting: deque[int] = deque()
+        self.running: dict[int, None] = {}  # in the order of admission
+        self.partial: tuple[int, int] | None = None  # a prompt under way, and its tokens so far
+        self.filling = True  # a static batch still takes requests
+        self.given = [0] * n  # tokens that it had given when it joined, or was last preempted
+        self.tokens = list(requests.prompt_tokens)  # to compute before the next: lost ones, too
+        self.shared = [min(requests.shared_tokens, hit) for hit in requests.cached_tokens]
+        self.base, self.since = [0] * n, [0] * n  # `since`: the decode step with which it joined
+        self.lag_s = [0.0] * n  # its tokens leave the last pipeline stage so much later
+        self.step = 0  # decode steps done
+        self.ends: list[tuple[int, int]] = []
+        self.num = 0  # requests that decode; in a static batch also those that have ended
+        self.base_sum = 0  # of those
+        self.ahead = 0  # tokens that they have still to give, plus `num` x `step`
+        self.preemptions = 0
+        self._start()
+
+    def _start(self) -> None:
+        r = self.requests
+        for i, given in enumerate(r.begun):
+            self._resume(i, given)
+        roots = [i for i in range(len(r.begun), len(r.due_s)) if not r.follows or r.follows[i] < 0]
+        at_once = r.concurrency or len(roots)
+        for i in roots[:at_once]:
+            self._send(i, r.due_s[i])
+        self.unsent.extend(roots[at_once:])
+
+    def _resume(self, i: int, given: int) -> None:
+        """A request of `Requests.begun`: it decodes when the run starts."""
+        self.tokens[i] += given - 1  # the last token given is not in the cache yet
+        self.given[i] = given
+        if self.bounded:
+            self.blocks.free -= self.blocks.of(self._reserved(i, given - 1))
+        self.first_s[i] = self.sent_s[i] = 0.0
+        self.running[i] = None
+        self._join(i, given)
+
+    def _send(self, i: int, time_s: float) -> None:
+        self.sent_s[i] = time_s
+        seen_s = time_s + self.host_s[0] + self.host_s[1] * self.requests.prompt_tokens[i]
+        heapq.heappush(self.coming, (seen_s, i))
+
+    # Cache
+
+    def _reserved(self, i: int, given: int) -> int:
+        """Own tokens that admission makes room for, of a request that has given so many."""
+        own = self.tokens[i] - self.shared[i]
+        if self.policy.reserve == "output":
+            own += self.requests.output_tokens[i] - given - 1
+        return own
+
+    def _admitted(self, i: int) -> bool:
+        """Take the room that admission takes, if it is there. One that runs alone may always go
+        on: an engine refuses what never fits before it waits."""
+        if not self.bounded:
+            return True
+        blocks, policy = self.blocks, self.policy
+        need = blocks.of(self._reserved(i, self.given[i]))
+        spare = policy.watermark * blocks.total if policy.watermark else 0.0
+        if policy.future:
+            coming = self.ahead - self.num * self.step
+            own = self.requests.output_tokens[i] - self.given[i]
+            spare += (policy.future * coming + own) / blocks.size
+        if self.running and need + spare > blocks.free:
+            return False
+        blocks.free -= need
+        return True
+
+    def _grow(self, steps: int) -> None:
+        """Decode steps are done: everybody that decodes has so many tokens more."""
+        if self.grows:
+            self.blocks.free -= self.blocks.growth(self.step, steps)
+        self.step += steps
+
+    def _make_room(self) -> bool:
+        """Preempt from the end of the running requests until the next decode step fits."""
+        blocks = self.blocks
+        if not self.grows or blocks.num <= blocks.free:
+            return False
+        if blocks.growth(self.step, 1) <= blocks.free:
+            return False
+        while len(self.running) > 1 and blocks.growth(self.step, 1) > blocks.free:
+            self._preempt(next(reversed(self.running)))
+        return True
+
+    def _preempt(self, i: int) -> None:
+        """It loses its cache and waits in front; what it has given is computed again."""
+        self.preemptions += 1
+        self.waiting.appendleft(i)
+        if self.partial and self.partial[0] == i:
+            self.partial = None
+            self.blocks.free += self.blocks.of(self._reserved(i, self.given[i]))
+            del self.running[i]
+            return
+        end = self.since[i] + self.requests.output_tokens[i] - self.given[i]
+        self._leave(i)
+        self.ends.remove((end, i))
+        heapq.heapify(self.ends)
+        self.given[i] += self.step - self.since[i]
+        self.tokens[i] = self.requests.prompt_tokens[i] + self.given[i]
+
+    # From the first token to the last
+
+    def _first(self, i: int, lag_s: float) -> None:
+        """A prompt is through: a token leaves, and the request decodes or ends."""
+        given = self.given[i] + 1
+        time_s = self.now_s + lag_s
+        self.lag_s[i] = lag_s
+        if given == 1:
+            self.first_s[i] = time_s
+        self.given[i] = given
+        if given < self.requests.output_tokens[i]:
+            self._join(i, given)
+            return
+        del self.running[i]
+        if self.bounded:
+            self.blocks.free += self.blocks.of(self._reserved(i, given - 1))
+        self._done(i, time_s)
+
+    def _join(self, i: int, given: int) -> None:
+        """It decodes from the next step on, having given so many tokens."""
+        step, left = self.step, self.requests.output_tokens[i] - given
+        base = self.requests.prompt_tokens[i] + given - step
+        self.base[i], self.since[i] = base, step
+        heapq.heappush(self.ends, (step + left, i))
+        self.num += 1
+        self.base_sum += base
+        self.ahead += left + step
+        if self.grows:
+            self.blocks.join(base - self.shared[i])
+
+    def _leave(self, i: int) -> None:
+        """It decodes no more, and gives its cache back."""
+        base = self.base[i]
+        del self.running[i]
+        self.num -= 1
+        self.base_sum -= base
+        self.ahead -= self.requests.output_tokens[i] - self.given[i] + self.since[i]
+        if self.grows:
+            self.blocks.leave(base - self.shared[i], self.step)
+        elif self.bounded:
+            self.blocks.free += self.blocks.of(self._reserved(i, self.given[i] - 1))
+
+    def _ended(self) -> None:
+        """What has given its last token leaves."""
+        ends, step, static = self.ends, self.step, self.policy.static
+        while ends and ends[0][0] <= step:
+            _, i = heapq.heappop(ends)
+            if static:
+                del self.running[i]
+            else:
+                self._leave(i)
+            self._done(i, self.now_s + self.lag_s[i])
+        if static and not ends:
+            self.num = self.base_sum = self.ahead = 0
+            self.blocks.free, self.filling = self.blocks.total, True
+
+    def _done(self, i: int, time_s: float) -> None:
+        r = self.requests
+        self.end_s[i] = time_s
+        if r.first <= i < (r.last or len(r.due_s)):
+            self.left -= 1
+        if i in self.then:
+            self._send(self.then[i], time_s + r.think_time_s)
+        elif self.unsent:
+            self._send(self.unsent.popleft(), time_s)
