@@ -90,6 +90,7 @@ def main() -> int:
     parser.add_argument("--engines", default="llama.cpp,vllm")
     parser.add_argument("--budget", type=float, default=220.0, help="seconds of calibration")
     parser.add_argument("--short", action="store_true", help="a few loads, to see that it runs")
+    parser.add_argument("--no-rates", action="store_true", help="no highest rates")
     args = parser.parse_args()
     rows: list[Row] = []
     noise: dict[str, dict[str, float]] = {}
@@ -143,7 +144,7 @@ def experiment(engine: str, args: argparse.Namespace) -> tuple[list[Row], dict[s
     )  # fmt: skip
     rows: list[Row] = []
     again: list[tuple[str, list[float]]] = []
-    for one in held:
+    for one in (h._replace(rates=()) if args.no_rates else h for h in held):
         config = started_config(engine, one.model, words, env, CONTEXT)
         with serving(record, config, host_print(), note, keeps_log=False) as session:
             facts = session.engine.facts()
