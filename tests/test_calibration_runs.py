@@ -15,7 +15,7 @@ from neoserve.schema.profile import DeviceProfile
 
 ROOT = Path(__file__).resolve().parent.parent
 KEPT = ROOT / "results" / "calibration"
-RUNS = sorted(path.parent for path in KEPT.glob("*/*/ledger.jsonl"))
+RUNS = sorted(path.parent for path in KEPT.rglob("ledger.jsonl"))
 
 
 def test_there_are_some() -> None:
@@ -23,13 +23,13 @@ def test_there_are_some() -> None:
     assert sum(path.stat().st_size for path in KEPT.rglob("*") if path.is_file()) <= 2e6
 
 
-@pytest.mark.parametrize("folder", RUNS, ids=lambda path: f"{path.parent.name}-{path.name}")
+@pytest.mark.parametrize("folder", RUNS, ids=lambda path: str(path.relative_to(KEPT)))
 def test_a_run_verifies(folder: Path) -> None:
     verified = verify_run(folder, recompute=recompute)
     assert verified.num_recomputed == verified.num_trials > 0
 
 
-@pytest.mark.parametrize("path", sorted(KEPT.glob("*/profile/profile.json")), ids=str)
+@pytest.mark.parametrize("path", sorted(KEPT.rglob("profile.json")), ids=str)
 def test_a_profile_is_of_the_loads_in_its_ledger(path: Path) -> None:
     profile = DeviceProfile.parse_json(path.read_bytes(), str(path))
     trials = [trial_of(e) for e in Run.open(path.parent).entries() if e.kind == "trial"]
@@ -39,11 +39,12 @@ def test_a_profile_is_of_the_loads_in_its_ledger(path: Path) -> None:
         assert (point.prompt_tokens, point.output_tokens, point.concurrency) in loads
 
 
-def test_the_table_is_of_its_rows() -> None:
+@pytest.mark.parametrize("folder", [p.parent for p in sorted(KEPT.rglob("table.json"))], ids=str)
+def test_the_table_is_of_its_rows(folder: Path) -> None:
     sys.path.insert(0, str(ROOT / "benchmarks"))
     import calibration
 
-    kept = json.loads((KEPT / "table.json").read_text())
+    kept = json.loads((folder / "table.json").read_text())
     rows = [calibration.Row(**{k: v for k, v in row.items() if k != "error"})
             for row in kept["rows"]]  # fmt: skip
-    assert calibration.show(rows, kept["noise"]) + "\n" == (KEPT / "table.md").read_text()
+    assert calibration.show(rows, kept["noise"]) + "\n" == (folder / "table.md").read_text()
