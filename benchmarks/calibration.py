@@ -53,6 +53,8 @@ NUM_PROBES = 3  # loads of a highest rate, at least
 BUDGET_SHARE = {"llama.cpp": 1.0, "vllm": 0.72}
 AGAIN = 2  # how often the first load of a server is measured
 SLOTS, CONTEXT = 4, 1024
+# Warnings of its end would put paths of this machine into a log that is kept.
+VLLM_ENV = {"VLLM_CPU_KVCACHE_SPACE": "1", "PYTHONWARNINGS": "ignore"}
 
 
 class Held(NamedTuple):
@@ -88,6 +90,7 @@ def main() -> int:
     parser.add_argument("--engines", default="llama.cpp,vllm")
     parser.add_argument("--budget", type=float, default=220.0, help="seconds of calibration")
     parser.add_argument("--short", action="store_true", help="a few loads, to see that it runs")
+    parser.add_argument("--no-rates", action="store_true", help="no highest rates")
     args = parser.parse_args()
     rows: list[Row] = []
     noise: dict[str, dict[str, float]] = {}
@@ -125,7 +128,7 @@ def experiment(engine: str, args: argparse.Namespace) -> tuple[list[Row], dict[s
         words = ("--enforce-eager", "--max-model-len", str(CONTEXT), "--max-num-seqs", str(SLOTS),
                  "--max-num-batched-tokens", str(CONTEXT))  # fmt: skip
         held = vllm_held(model, args.short)
-    env = {} if engine == "llama.cpp" else {"VLLM_CPU_KVCACHE_SPACE": "1"}
+    env = {} if engine == "llama.cpp" else VLLM_ENV
     folder = args.out / engine
     found = calibrate(
         CalibrateAsk(models=fitted, engine=engine, engine_args=words, engine_env=env,
@@ -141,9 +144,9 @@ def experiment(engine: str, args: argparse.Namespace) -> tuple[list[Row], dict[s
     )  # fmt: skip
     rows: list[Row] = []
     again: list[tuple[str, list[float]]] = []
-    for one in held:
+    for one in (h._replace(rates=()) if args.no_rates else h for h in held):
         config = started_config(engine, one.model, words, env, CONTEXT)
-        with serving(record, config, host_print(), note, None) as session:
+        with serving(record, config, host_print(), note, keeps_log=False) as session:
             facts = session.engine.facts()
             assert facts is not None
             assert profile.hardware is not None

@@ -12,6 +12,7 @@ from neoserve.faces import ask as asking
 from neoserve.faces.ask import answer_predict
 from neoserve.faces.calibrate import CalibrateAsk, run
 from neoserve.faces.calibrate_tables import show_calibrated
+from neoserve.measure import host as host_module
 from neoserve.measure.engine import llamacpp
 from neoserve.schema.ask import PredictAsk
 from neoserve.schema.engine import Deployment
@@ -111,8 +112,6 @@ def test_a_device_alone_serves_any_engine(tmp_path):
 
 def test_local_is_the_host_that_was_profiled(tmp_path, monkeypatch):
     """Its bandwidth is not measured again, on a host that may be busier."""
-    from neoserve.faces import profiled
-
     hardware = HardwareSpec(
         id="local", name="x", vendor="", kind="cpu", bandwidth_bytes_per_s=12.5e9,
         peak_flops_per_s={"fp32": 1e11}, memory_bytes=64 * 10**9, cores=3,
@@ -120,11 +119,11 @@ def test_local_is_the_host_that_was_profiled(tmp_path, monkeypatch):
     path = tmp_path / "profile.json"
     kept = profile(hardware=hardware).replace(device_class="x86-cpu")
     path.write_bytes(kept.to_json())
-    monkeypatch.setattr(profiled, "host_print", lambda: kept.host)
+    monkeypatch.setattr(host_module, "host_print", lambda: kept.host)
     machine = asking.machine_of("local", asked(path, "local"))
     assert machine.hardware == hardware
     assert "3 of its 16 cores" in machine.notes[0]
-    monkeypatch.setattr(profiled, "host_print", lambda: kept.host.replace(cpu_model="another"))
+    monkeypatch.setattr(host_module, "host_print", lambda: kept.host.replace(cpu_model="another"))
     assert asking.machine_of("local", asked(path, "local")).hardware.cores != 3
     assert answer_predict(asked(path, "local")).latency is not None
 

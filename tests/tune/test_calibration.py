@@ -34,6 +34,7 @@ from neoserve.tune.calibration.served import (
     expected,
     known_at_first,
     repeat,
+    uncovered,
 )
 from neoserve.tune.calibration.subject import Subject, part_of, subject_of
 from neoserve.tune.profile import read_profile
@@ -343,6 +344,17 @@ def test_a_process_in_the_planners_words(config, facts, slots, context):
     assert found.deployment.enforce_eager == ("--enforce-eager" in config.argv)
     with pytest.raises(AskError, match="longer than max_model_len"):
         found.seconds(Workload(prompt_tokens=context, output_tokens=8), {})
+
+
+def test_one_some_and_many_in_flight_are_among_its_loads():
+    device, known = profiled(TRUTH)
+    assert {1, 4, 16} <= {seen.workload.concurrency for seen in known.seen}
+    loads = [Workload(concurrency=c) for c in (1, 2, 4)]
+    assert uncovered(loads, loads[:1]) == loads
+    assert uncovered(loads, [loads[0], loads[0]]) == loads[1:]
+    assert uncovered(loads, [*loads, loads[0]]) == loads
+    assert uncovered([], loads) == []
+    assert device.loads
 
 
 @pytest.mark.parametrize(

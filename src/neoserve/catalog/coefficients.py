@@ -187,6 +187,8 @@ def prior_log_sd(name: str) -> float:
     """
     if "." in name:
         return FORMAT_LOG_SD
+    if name.endswith("_half_tokens"):  # none to hundreds, by kernel
+        return _PRIOR_CEILING
     entry = table()["coefficients"].get(name, {})
     logs = [
         math.log(float(found["factor"]))

@@ -170,7 +170,11 @@ def draw_of(request: PredictAsk | PlanAsk) -> Draw | None:
     if num is not None and not 1 <= num <= MAX_SIMULATED:
         raise AskError(f"--num-prompts is {num}; expected 1 to {MAX_SIMULATED:,}")
     slo = Slo.parse_text(request.slo) if request.slo else None
-    if not wants_simulation(request.simulate, request.workload, slo):
+    asked, w = request.simulate, request.workload
+    if asked is None and request.profile and isinstance(request, PredictAsk):
+        # as its loads were compared with what is predicted of them
+        asked = w.arrival != "closed" or w.concurrency > 1 or None
+    if not wants_simulation(asked, w, slo):
         return None
     from .simulate import drawer
 

@@ -225,9 +225,14 @@ def learn(
 
 @contextmanager
 def serving(
-    record: Run, config: EngineConfig, host: HostPrint, note: Say, ready_timeout_s: float | None
+    record: Run,
+    config: EngineConfig,
+    host: HostPrint,
+    note: Say,
+    ready_timeout_s: float | None = None,
+    keeps_log: bool = True,
 ) -> Iterator[Session]:
-    """A started engine with a place to keep its trials; its log is kept at the end."""
+    """A started engine with a place to keep its trials, and at the end its log."""
     cores = _cores(config, host)
     with start(
         config, record.logs_path / "engine.log", cpus=cores.engine_cpus if cores else "",
@@ -238,7 +243,8 @@ def serving(
             yield Session(record, engine, host, cores, lambda text: live.say(note, text), live.show)
         finally:
             live.close()
-            _keep_log(record, config, engine)
+            if keeps_log:
+                _keep_log(record, config, engine)
 
 
 def _cores(config: EngineConfig, host: HostPrint) -> CorePlan | None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from ..measure.host import host_print
-from ..measure.machine import local_machine
+from ..measure import host, machine
 from ..predict.intervals import slo_note, slo_share
 from ..predict.predictor import Ask
 from ..schema.hardware import Machine
@@ -21,9 +20,9 @@ def local(profile: str) -> Machine:
     """This host: as it was when it was profiled, if that was this CPU, or as it is found now."""
     known = read_profile(Path(profile)) if profile else None
     if known is None or known.hardware is None or known.hardware.kind != "cpu":
-        return local_machine()
-    if known.host.cpu_model != host_print().cpu_model:
-        return local_machine()
+        return machine.local_machine()
+    if known.host.cpu_model != host.host_print().cpu_model:
+        return machine.local_machine()
     cores = known.hardware.cores
     note = f"this host as it was when profiled: {cores} of its {known.host.physical_cores} cores"
     return Machine(id="local", hardware=known.hardware, num_devices=1, notes=(note,))

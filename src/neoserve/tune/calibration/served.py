@@ -22,6 +22,7 @@ Say = Callable[[str], None]
 
 _ENOUGH_NATS = 0.15  # a load that tells less is not worth its time
 _LEAST_SLOPE = 1e-3  # of a figure's logarithm, by a coefficient's
+_FIRST = 2  # loads, before each number in flight has to be among them
 _REPEATS = 2  # of one load, for the noise between loads that differ in nothing
 _SEED_STEP = 101
 # Other programs that use a core for as long as a load takes may halve its speed, or do nothing.
@@ -128,6 +129,7 @@ def calibrate(
     while rest and voids < _VOIDS:
         left_s = until_s - clock()
         short = [w for w in rest if cost_s(w, subject.seconds(w, known.factors)) <= left_s]
+        short = uncovered(short, [seen.workload for seen in known.seen if seen.subject == index])
         loads = [expected(subject, w, known) for w in short]
         chosen = next_load(known.covariance, loads, left_s, _ENOUGH_NATS)
         if chosen is None:
@@ -146,6 +148,18 @@ def calibrate(
             "give --budget more, or a host that is less busy"
         )
     return known
+
+
+def uncovered(loads: Sequence[Workload], measured: Sequence[Workload]) -> list[Workload]:
+    """Those with a number in flight that no load had yet, once two have been measured; all where
+    one, some and many were. What a formula gets wrong shows at numbers that it was not fitted to.
+    """
+    levels = sorted({w.concurrency for w in loads})
+    seen = {w.concurrency for w in measured}
+    if len(measured) < _FIRST or not levels:
+        return list(loads)
+    wanted = {levels[0], levels[len(levels) // 2], levels[-1]} - seen
+    return [w for w in loads if w.concurrency in wanted] or list(loads)
 
 
 def repeat(
