@@ -15,16 +15,34 @@ import numpy as np
 
 from neoserve.predict.intervals import LARGEST_FACTOR
 
-SIGMA = 0.35  # of the log of a group's factor: thin groups stay near one
 CLUSTER_WEIGHT = 6.0  # most that one cluster's rows count for together, in independent rows
 TAIL = 0.975  # residuals beyond this quantile count as it: one typo must not widen a group
 SMALLEST = 1e-3  # residual that a scale can be told from
 STEPS = 40
 OWN_SIGMA = 1.0  # of the log of how much wider a metric spreads than its kin
-KIN_CLUSTERS = 2.0  # that a metric's kin count for together
+KIN_CLUSTERS = 3.0  # that a metric's kin count for together
 LEAST_TAIL = 0.3  # of what a level leaves out, on each side
 LAW = (0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.975, 0.99)
 FOLDS = 8  # of clusters, for the scale that others give
+
+
+class Style(NamedTuple):
+    """How much groups may differ, how rows of a cluster add up, and how careful the tails are.
+
+    `sigma` is of the log of a group's factor, by grouping: thin groups stay near one; a grouping
+    that it does not name is not used. `power`: a cluster counts in the quantiles as its number of
+    rows to it. `spare`: clusters that are counted as outside, so that a new one is held as often
+    as stated though few were seen (one would be enough in every case, and is too many in most);
+    the tails never get smaller than half of what the level leaves.
+    """
+
+    sigma: dict[str, float]
+    power: float = 1.0
+    spare: float = 0.0
+
+    def careful(self, level: float, clusters: int) -> float:
+        """The share of the seen that a level asks for."""
+        return min(level * (1 + self.spare / max(clusters, 1)), (1 + level) / 2)
 
 
 class Rows(NamedTuple):
@@ -79,9 +97,14 @@ class Scale(NamedTuple):
         return self.root + np.clip(total, -limit, limit)
 
 
-def fit_scale(rows: Rows, sigma: float = SIGMA) -> Scale:
+def fit_scale(rows: Rows, style: Style) -> Scale:
     """The scale of |residual|, by Newton's method on a convex loss."""
-    columns = [(name, key) for name, keys in rows.groups.items() for key in np.unique(keys)]
+    columns = [
+        (name, key)
+        for name, keys in rows.groups.items()
+        if name in style.sigma
+        for key in np.unique(keys)
+    ]
     design = np.ones((len(rows.residual), 1 + len(columns)))
     for column, (name, key) in enumerate(columns, 1):
         design[:, column] = rows.groups[name] == key
@@ -91,8 +114,7 @@ def fit_scale(rows: Rows, sigma: float = SIGMA) -> Scale:
     design = np.column_stack([design, ~rows.own])
     beta = np.zeros(design.shape[1])
     beta[0] = math.log(np.average(size, weights=weight))
-    ridge = np.full(len(beta), sigma**-2)
-    ridge[0], ridge[-1] = 0.0, OWN_SIGMA**-2
+    ridge = np.array([0.0, *(style.sigma[name] ** -2 for name, _ in columns), OWN_SIGMA**-2])
     for _ in range(STEPS):
         ratio = weight * size * np.exp(-design @ beta)
         slope = design.T @ (weight - ratio) + ridge * beta
@@ -101,13 +123,13 @@ def fit_scale(rows: Rows, sigma: float = SIGMA) -> Scale:
         beta -= np.clip(move, -1.0, 1.0)
         if np.abs(move).max() < 1e-6:
             break
-    effects: dict[str, dict[str, float]] = {name: {} for name in rows.groups}
+    effects: dict[str, dict[str, float]] = {name: {} for name, _ in columns}
     for (name, key), value in zip(columns, beta[1:-1], strict=True):
         effects[name][str(key)] = float(value)
     return Scale(float(beta[0]), effects)
 
 
-def crossed(rows: Rows, folds: int = FOLDS) -> np.ndarray:
+def crossed(rows: Rows, style: Style, folds: int = FOLDS) -> np.ndarray:
     """Residuals over the scale that other clusters give them."""
     result = np.empty(len(rows.residual))
     fold = fold_of(rows.cluster, folds)
@@ -115,7 +137,7 @@ def crossed(rows: Rows, folds: int = FOLDS) -> np.ndarray:
         out = fold == index
         kept = rows.of(~out) if (~out).any() else rows
         held = rows.of(out)
-        result[out] = held.residual / np.exp(fit_scale(kept).log_scale(held))
+        result[out] = held.residual / np.exp(fit_scale(kept, style).log_scale(held))
     return result
 
 
@@ -175,15 +197,18 @@ class Fitted(NamedTuple):
         return np.minimum(low * scale, 0.0), np.maximum(high * scale, 0.0)
 
 
-def fit(rows: Rows, levels: Sequence[float], power: float) -> Fitted:
-    """Scale and quantiles; `power` says how a cluster's rows add up in the quantiles."""
-    scaled, weights = crossed(rows), rows.sized(power)
+def fit(rows: Rows, levels: Sequence[float], style: Style) -> Fitted:
+    """Scale and quantiles."""
+    scaled, weights = crossed(rows, style), rows.sized(style.power)
     law = {p: weighted_quantile(scaled, weights, p) for p in LAW}
-    return Fitted(fit_scale(rows), shortest(scaled, weights, levels), law)
+    clusters = len(np.unique(rows.cluster[rows.own]))
+    asked = {level: style.careful(level, clusters) for level in levels}
+    found = shortest(scaled, weights, list(asked.values()))
+    return Fitted(fit_scale(rows, style), {level: found[a] for level, a in asked.items()}, law)
 
 
 def left_out(
-    rows: Rows, levels: Sequence[float], power: float, folds: int = 0
+    rows: Rows, levels: Sequence[float], style: Style, folds: int = 0
 ) -> tuple[dict[float, np.ndarray], dict[float, np.ndarray]]:
     """level -> covered, and log width, of each own row by a fit of the other clusters.
 
@@ -196,7 +221,7 @@ def left_out(
         out = fold == index
         if not rows.own[~out].any():
             continue
-        fitted, held = fit(rows.of(~out), levels, power), rows.of(out)
+        fitted, held = fit(rows.of(~out), levels, style), rows.of(out)
         for level in levels:
             covered[level][out] = fitted.covers(held, level)
             low, high = fitted.bounds(held, level)

@@ -54,7 +54,7 @@ def main() -> int:
     left_out = json.loads((ROOT / "docs" / "left_out.json").read_text())
     whole = {"docs/accuracy.svg": accuracy_svg(found, typical_spread(), PICTURE)}
     blocks = {
-        "README.md": {"claims": claims(kv, speed, left_out["new"])},
+        "README.md": {"claims": claims(kv, speed, left_out)},
         "docs/accuracy.md": {
             "kv": kv_tables(kv),
             "left out": left_out_tables(left_out),
@@ -212,7 +212,12 @@ def claims(kv: list[dict], speed: dict, left_out: dict) -> str:
     def error(by_flag: dict, flag: str) -> str:
         return f"{by_flag[flag]['median_ape']:.0%}"
 
-    everything = [groups["all"] for groups in left_out.values()]
+    def unseen(setting: str, arch: str) -> str:
+        found = [left_out[setting][flag][arch] for flag in TOLD]
+        errors = ", ".join(f"{s['median_ape']:.0%}" for s in found)
+        return f"{sum(s['n'] for s in found):,} public figures | median error {errors} |\n"
+
+    everything = [groups["all"] for groups in left_out["new"].values()]
     held = sum(s["n"] for s in everything)
     inside = sum(s["n"] * s["coverage"] for s in everything) / held
     n = sum(dense[f]["n"] for f in TOLD)
@@ -231,6 +236,10 @@ def claims(kv: list[dict], speed: dict, left_out: dict) -> str:
         f"{', '.join(error(dense, f) for f in TOLD)} |\n"
         f"| the same: MoE | {m:,} public figures | median error "
         f"{', '.join(error(moe, f) for f in TOLD)} |\n"
+        f"| models left out of the fit, of sources in it: dense | {unseen('seen', 'dense')}"
+        f"| the same: MoE | {unseen('seen', 'moe')}"
+        f"| sources left out of the fit: dense | {unseen('new', 'dense')}"
+        f"| the same: MoE | {unseen('new', 'moe')}"
         f"| 90 % intervals, sources that fit and intervals had not seen | {held:,} figures | "
         f"{inside:.0%} inside |\n"
     )

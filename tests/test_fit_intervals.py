@@ -23,6 +23,7 @@ fit_intervals = importlib.import_module("fit_intervals")
 sys.path.remove(str(SCRIPTS))
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
+STYLE = conformal.Style({"class": 0.35})
 
 
 def law(
@@ -48,7 +49,7 @@ def law(
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize(("deviation", "skew"), [(0.0, False), (1.0, False), (0.5, True)])
 def test_benches_from_the_same_law_are_covered(seed: int, deviation: float, skew: bool) -> None:
-    fitted = conformal.fit(law(seed, 60, deviation, skew=skew), LEVELS, 1.0)
+    fitted = conformal.fit(law(seed, 60, deviation, skew=skew), LEVELS, STYLE)
     fresh = law(100 + seed, 400, deviation, skew=skew)
     for level in LEVELS:
         # 60 benches with an error of their own leave about 2 % of luck
@@ -56,7 +57,7 @@ def test_benches_from_the_same_law_are_covered(seed: int, deviation: float, skew
 
 
 def test_each_group_is_covered_and_only_as_wide_as_it_spreads() -> None:
-    fitted, fresh = conformal.fit(law(5, 60, 0.3), LEVELS, 1.0), law(6, 400, 0.3)
+    fitted, fresh = conformal.fit(law(5, 60, 0.3), LEVELS, STYLE), law(6, 400, 0.3)
     for kind in ("wide", "narrow"):
         inside = fitted.covers(fresh.of(fresh.groups["class"] == kind), 0.9)
         assert inside.mean() == pytest.approx(0.9, abs=0.04)
@@ -66,7 +67,7 @@ def test_each_group_is_covered_and_only_as_wide_as_it_spreads() -> None:
 
 def test_left_out_benches_are_covered_on_average() -> None:
     rows = law(7, 40, 0.5)
-    covered, width = conformal.left_out(rows, LEVELS, 1.0, folds=10)
+    covered, width = conformal.left_out(rows, LEVELS, STYLE, folds=10)
     assert covered[0.9].mean() == pytest.approx(0.9, abs=0.03)
     assert (width[0.5] <= width[0.8]).all()
     assert (width[0.8] <= width[0.9]).all()
@@ -74,7 +75,7 @@ def test_left_out_benches_are_covered_on_average() -> None:
 
 
 def test_a_skewed_law_gets_bounds_that_are_not_symmetric() -> None:
-    fitted = conformal.fit(law(8, 60, 0.0, skew=True), LEVELS, 1.0)
+    fitted = conformal.fit(law(8, 60, 0.0, skew=True), LEVELS, STYLE)
     low, high = fitted.bounds(law(9, 3, 0.0, skew=True), 0.9)
     assert (low == 0.0).all()  # the law gives nothing below, and the prediction stays inside
     assert (high > 0.1).all()
@@ -95,7 +96,7 @@ def thin(extra_sources: int) -> Any:
 def test_a_thin_group_is_pulled_to_its_parent() -> None:
     factors = []
     for sources in (1, 3, 10):
-        effects = conformal.fit_scale(thin(sources)).effects["class"]
+        effects = conformal.fit_scale(thin(sources), STYLE).effects["class"]
         factors.append(math.exp(effects["rare"] - effects["common"]))
     assert factors == sorted(factors)
     assert 1.1 < factors[0] < 2.5  # one bench moves it, not all the way
@@ -103,7 +104,7 @@ def test_a_thin_group_is_pulled_to_its_parent() -> None:
 
 
 def test_a_group_that_was_never_seen_has_its_parent_s_width() -> None:
-    scale = conformal.fit_scale(thin(3))
+    scale = conformal.fit_scale(thin(3), STYLE)
     unknown = thin(3).of(np.arange(1))._replace(groups={"class": np.array(["new"])})
     assert scale.log_scale(unknown) == pytest.approx([scale.root])
 
@@ -113,7 +114,7 @@ def test_one_bench_of_many_rows_counts_no_more_than_its_cap() -> None:
     residual = np.concatenate([0.1 * rng.standard_normal(50 * 20), rng.standard_normal(5000)])
     cluster = np.concatenate([np.repeat(np.arange(20), 50), np.full(5000, 20)])
     own = np.ones(len(residual), bool)
-    root = conformal.fit_scale(conformal.Rows(residual, cluster, {}, own)).root
+    root = conformal.fit_scale(conformal.Rows(residual, cluster, {}, own), STYLE).root
     assert math.exp(root) < 0.25  # by rows alone it would be 0.7
 
 

@@ -86,6 +86,19 @@ def test_predict_takes_its_corrections_and_its_spread(tmp_path):
     assert ttft.high / ttft.low > sharp.interval["tpot_s"].high / sharp.interval["tpot_s"].low
 
 
+def test_a_verdict_is_as_sure_as_the_profile(tmp_path):
+    path = tmp_path / "profile.json"
+    path.write_bytes(profile().to_json())
+    sharp = answer_predict(asked(path))
+    found, tpot_s = sharp.interval["tpot_s"], sharp.latency.tpot_s.mean
+    # the end of a 90 % interval leaves a twentieth, the expectation a half
+    for limit_s, share in ((found.high, 0.95), (tpot_s, 0.5), (found.low, 0.05)):
+        judged = answer_predict(asked(path).replace(slo=f"tpot<{limit_s!r}s"))
+        assert judged.slo_share == pytest.approx(share, abs=1e-3)
+    judged = answer_predict(asked(path).replace(slo=f"tpot<{1.001 * tpot_s!r}s"))
+    assert judged.slo_note.startswith("meets in expectation; the 90% interval of TPOT reaches")
+
+
 def test_a_device_alone_serves_any_engine(tmp_path):
     path = tmp_path / "profile.json"
     path.write_bytes(

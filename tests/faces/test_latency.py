@@ -51,7 +51,7 @@ SHORT = {
 # A100-40GB: more prompts a second than any step can take
 FLOOD = {
     **ROW, "id": "flood", "source": "flood", "load_mode": "open_loop", "concurrency": "",
-    "request_rate": "1000", "uses": "openloop_ttft openloop_tpot",
+    "request_rate": "1000", "num_prompts": "", "uses": "openloop_ttft openloop_tpot",
 }  # fmt: skip
 
 

@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 
 from ..measure import host, machine
+from ..predict.intervals import slo_note, slo_share
 from ..predict.predictor import Ask
 from ..schema.hardware import Machine
 from ..schema.prediction import Interval, Prediction
@@ -35,10 +36,16 @@ def with_measured_intervals(answer: Prediction, ask: Ask, profile: str) -> Predi
         return answer
     means = {"ttft_s": latency.ttft_s.mean, "tpot_s": latency.tpot_s.mean,
              "e2e_s": latency.e2e_s.mean}  # fmt: skip
-    found = dict(answer.interval)
-    for name, sd in spreads(known, ask).items():
+    found, widths = dict(answer.interval), spreads(known, ask)
+    for name, sd in widths.items():
         value = means.get(name)
         if value is not None:
             reach = math.exp(_NORMAL * sd)
             found[name] = Interval(low=value / reach, high=value * reach, level=_LEVEL)
-    return answer.replace(interval=found)
+
+    def share_below(metric: str, factor: float) -> float | None:
+        sd = widths.get(f"{metric}_s")
+        return None if not sd else (1 + math.erf(math.log(factor) / (sd * math.sqrt(2)))) / 2
+
+    told = answer.replace(interval=found, slo_share=slo_share(answer, share_below, ask.slo))
+    return told.replace(slo_note=slo_note(told, ask.slo))

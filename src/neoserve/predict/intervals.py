@@ -7,6 +7,7 @@ figures that they held, on benches that the fit had not seen, is their level.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from itertools import pairwise
 
 from ..schema.model import ModelSpec
@@ -114,8 +115,9 @@ class Bands:
         self._names = names
 
     def of(self, metric: str) -> MetricSpread | None:
-        """The spread of tpot, ttft, e2e or rate."""
-        return self.spread.metrics.get(self._names[metric])
+        """The spread of tpot, ttft, e2e or rate; an open load's is a closed one's if need be."""
+        metrics = self.spread.metrics
+        return metrics.get(self._names[metric]) or metrics.get(_CLOSED[metric])
 
     def factors(self, metric: str, level: float = LEVEL) -> tuple[float, float] | None:
         """Bounds as factors on what is predicted."""
@@ -158,7 +160,7 @@ def with_intervals(
         found["output_tokens_per_s"] = bands.interval("rate", rates.output_tokens_per_s)
     banded = answer.replace(
         interval={name: interval for name, interval in found.items() if interval is not None},
-        slo_share=slo_share(answer, bands, slo),
+        slo_share=slo_share(answer, bands.share_below, slo),
         assumptions=(*answer.assumptions, *filter(None, [thin_note(spread)])),
     )
     return banded.replace(slo_note=slo_note(banded, slo))
@@ -204,8 +206,11 @@ def thin_note(spread: Spread) -> str:
     )
 
 
-def slo_share(answer: Prediction, bands: Bands, slo: Slo | None) -> float | None:
-    """How sure it is that all times hold; None without times or intervals.
+def slo_share(
+    answer: Prediction, share_below: Callable[[str, float], float | None], slo: Slo | None
+) -> float | None:
+    """How sure it is that all times hold; None without times or intervals. `share_below`: of a
+    metric's measurements, those below a factor times predicted.
 
     Errors of one deployment's times go together, so the weakest target decides.
     """
@@ -213,7 +218,7 @@ def slo_share(answer: Prediction, bands: Bands, slo: Slo | None) -> float | None
     for metric, limit, value in _timed(answer, slo):
         if value is None:
             return 0.0
-        share = bands.share_below(metric, limit / value) if value > 0 else 1.0
+        share = share_below(metric, limit / value) if value > 0 else 1.0
         if share is None:
             return None
         shares.append(share)
