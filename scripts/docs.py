@@ -75,13 +75,8 @@ def main() -> int:
 
 
 def calibration_table() -> str:
-    """As the experiment left it, and its second part."""
-    folder = ROOT / "results" / "calibration"
-    tables = [(folder / "table.md").read_text()]
-    if (again := folder / "again" / "table.md").exists():
-        tables.append("\nllama.cpp once more, one, some and many in flight among its loads:\n\n")
-        tables.append(again.read_text())
-    return "".join(tables)
+    """As the experiment left it."""
+    return (ROOT / "results" / "calibration" / "table.md").read_text()
 
 
 def rewrite(path: Path, parts: dict[str, str]) -> bool:

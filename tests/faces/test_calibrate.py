@@ -82,6 +82,10 @@ def test_predict_takes_its_corrections_and_its_spread(tmp_path):
     # TPOT follows the bandwidth: residuals and nearly all of the coefficient's spread
     log_sd = math.log(sharp.interval["tpot_s"].high / sharp.latency.tpot_s.mean) / 1.645
     assert 0.04 < log_sd <= math.hypot(0.05, 0.04) + 1e-9
+    rate = sharp.interval["output_tokens_per_s"]
+    assert rate.low < sharp.throughput.output_tokens_per_s < rate.high
+    wide = plain.interval["output_tokens_per_s"]
+    assert rate.high / rate.low < wide.high / wide.low
     ttft = sharp.interval["ttft_s"]
     assert ttft.high / ttft.low > sharp.interval["tpot_s"].high / sharp.interval["tpot_s"].low
 

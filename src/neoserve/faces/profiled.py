@@ -36,16 +36,19 @@ def with_measured_intervals(answer: Prediction, ask: Ask, profile: str) -> Predi
         return answer
     means = {"ttft_s": latency.ttft_s.mean, "tpot_s": latency.tpot_s.mean,
              "e2e_s": latency.e2e_s.mean}  # fmt: skip
+    if "output_tokens_per_s" in answer.interval and answer.throughput is not None:
+        means["rate_rps"] = answer.throughput.output_tokens_per_s
     found, widths = dict(answer.interval), spreads(known, ask)
     for name, sd in widths.items():
         value = means.get(name)
         if value is not None:
             reach = math.exp(_NORMAL * sd)
-            found[name] = Interval(low=value / reach, high=value * reach, level=_LEVEL)
+            told = "output_tokens_per_s" if name == "rate_rps" else name
+            found[told] = Interval(low=value / reach, high=value * reach, level=_LEVEL)
 
     def share_below(metric: str, factor: float) -> float | None:
         sd = widths.get(f"{metric}_s")
         return None if not sd else (1 + math.erf(math.log(factor) / (sd * math.sqrt(2)))) / 2
 
-    told = answer.replace(interval=found, slo_share=slo_share(answer, share_below, ask.slo))
-    return told.replace(slo_note=slo_note(told, ask.slo))
+    banded = answer.replace(interval=found, slo_share=slo_share(answer, share_below, ask.slo))
+    return banded.replace(slo_note=slo_note(banded, ask.slo))
