@@ -46,6 +46,18 @@ def test_a_recorded_trial_needs_no_spool_any_more(run):
     assert verify_run(run.path).num_trials == 1
 
 
+def test_a_kill_between_the_entry_and_the_spools_end_leaves_nothing_for_long(run):
+    with run.start({}) as spool, run.start({}) as other:
+        spool.write(ROWS[:-1])
+        other.write(ROWS[:-1])
+        run.record_trial(trial(), rows=ROWS, schedule=SCHEDULE, started=spool.started)
+        spool.path.write_bytes(ROWS)  # as if its removal had never come
+    run.sweep()
+    assert not spool.path.exists()
+    assert other.path.exists()  # nothing is said of it in the ledger yet
+    assert [left.started.seq for left in run.unfinished()] == [other.started]
+
+
 def test_what_kill_9_leaves_is_found_with_what_it_means(run):
     code = """
         import pathlib, sys, time

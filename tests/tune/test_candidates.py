@@ -15,7 +15,7 @@ from .hosts import facts, graviton, h100s
 
 LLAMA = "meta-llama/Llama-3.1-8B"
 LOAD = Workload(arrival="poisson", rate_rps=1.0, prompt_tokens=512, output_tokens=64)
-SLO = Slo.parse_text("ttft:mean<5s; tpot:mean<300ms")
+SLO = Slo.parse_text("ttft:mean<5s; tpot:mean<500ms")
 TCMALLOC = {"tcmalloc": "/usr/lib/libtcmalloc_minimal.so.4"}
 
 HOSTS = {

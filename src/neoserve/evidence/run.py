@@ -165,6 +165,13 @@ class Run:
         live = live_spools(self.path / "spool")
         return unfinished(self.path, ledger.entries(self.ledger_path), live)
 
+    def sweep(self) -> None:
+        """Remove spools of loads that the ledger has: a kill can come between the two."""
+        for entry in self.entries():
+            started = entry.body.get("started") if entry.kind in ("trial", "closed") else None
+            if started is not None and not is_live(self._spool_path(started)):
+                self._spool_path(started).unlink(missing_ok=True)
+
     def manifest(self) -> Manifest:
         """What the run was started with. Raises AskError."""
         return Manifest.parse_json((self.path / "manifest.json").read_bytes(), str(self.path))

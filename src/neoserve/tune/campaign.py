@@ -90,6 +90,7 @@ def close_unfinished(run: Run) -> int:
         run.close_unfinished(
             left.started.seq, left.rows, "the campaign was stopped while it ran"
         )
+    run.sweep()
     return len(found)
 
 
