@@ -13,6 +13,8 @@ import numpy as np
 from latency_arrays import FLAGS, Array, Rows, geometry
 from latency_items import Item
 
+from neoserve.catalog.coefficients import bounded
+
 SCALE = 0.15  # log error beyond which a row pulls linearly
 MOVE = 0.03  # of a log coefficient, in differences
 BURST_WEIGHT = 0.3  # hundreds of requests at once: a queue in front more than a speed
@@ -65,14 +67,6 @@ _FEWEST = {"by_class": 3, "by_engine": 3, "by_era": 3, "by_pair": 15, "by_device
 # Each level is pulled to its parent, the more the finer it is.
 _WIDTHS = {"": 1.5, "by_class": 0.8, "by_engine": 0.7, "by_era": 0.7, "by_pair": 0.5,
            "by_device": 0.2}  # fmt: skip
-# catalog.coefficients: a factor's base, of whose product with it no more than 1 is left.
-_FACTORS = {
-    "memory_share": ("packed_share", "expert_memory_share"),
-    "matrix_share": ("dtype_share.fp8", "dtype_share.int8", "dtype_share.fp4", "block_share",
-                     "unpack_share", "expert_share"),
-}  # fmt: skip
-_ALONE = ("kv_share", "attention_share", "state_share", "scan_share", "collective_share")
-
 
 class Name(NamedTuple):
     """One fitted number."""
@@ -227,21 +221,3 @@ class Problem:
                 group = data[name.coefficient].setdefault(name.group, {})
                 group[name.key] = {"factor": math.exp(value)}
         return data
-
-
-def sheet_bound(share: Array) -> Array:
-    """neoserve.catalog.coefficients.of_the_sheet."""
-    return np.asarray(share / (1.0 + share**8) ** 0.125)
-
-
-def bounded(raw: dict[str, Array]) -> dict[str, Array]:
-    """What neoserve.catalog.coefficients.resolve_values makes of raw values."""
-    found = dict(raw)
-    for base, factors in _FACTORS.items():
-        found[base] = sheet_bound(raw[base])
-        for name in factors:
-            found[name] = sheet_bound(raw[base] * raw[name]) / found[base]
-    for name in _ALONE:
-        found[name] = sheet_bound(raw[name])
-    found["overlap_power"] = 1.0 + raw["overlap_power"]
-    return found

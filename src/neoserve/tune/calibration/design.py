@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ...stats.linear import Matrix, apply, dot, inverse, log_det
+from ...stats.linear import Matrix, apply, dot, log_det
 
 
 class Load(NamedTuple):
@@ -32,16 +32,6 @@ def gain(covariance: Matrix, load: Load) -> float:
     )  # fmt: skip
 
 
-def learned(covariance: Matrix, load: Load) -> Matrix:
-    """The covariance after a load."""
-    precision = inverse(covariance)
-    for row, sd in zip(load.rows, load.log_sds, strict=True):
-        for i, a in enumerate(row):
-            for j, b in enumerate(row):
-                precision[i][j] += a * b / (sd * sd)
-    return inverse(precision)
-
-
 def next_load(
     covariance: Matrix, loads: Sequence[Load], left_s: float, least_gain: float = 0.0
 ) -> int | None:
@@ -57,14 +47,3 @@ def next_load(
         if nats > least_gain and nats / load.cost_s > most:
             best, most = index, nats / load.cost_s
     return best
-
-
-def choose(covariance: Matrix, loads: Sequence[Load], num: int) -> tuple[list[int], Matrix]:
-    """`num` different loads one by one, whatever they cost; and the covariance after them."""
-    chosen: list[int] = []
-    for _ in range(num):
-        rest = [i for i in range(len(loads)) if i not in chosen]
-        best = max(rest, key=lambda i: gain(covariance, loads[i]))
-        covariance = learned(covariance, loads[best])
-        chosen.append(best)
-    return chosen, covariance

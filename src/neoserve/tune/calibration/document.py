@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from ...catalog.coefficients import corrected, device_class, engine_family
+from ...catalog.coefficients import corrected, device_class
 from ...predict.predictor import Ask, Memo, outcome
 from ...schema.hardware import HardwareSpec
 from ...schema.profile import (
@@ -23,6 +22,7 @@ from ...schema.trial import HostPrint
 from ...schema.workload import Workload
 from ...stats import mean
 from ...stats.linear import apply, dot, quadratic
+from ..profile import trial_digest
 from .fit import jacobian, spread
 from .loads import num_requests
 from .served import Known, Seen, company_log_sd
@@ -63,7 +63,7 @@ def profile_of(
         engine=first.known.engine,
         version=version,
         model=", ".join(dict.fromkeys(s.model.id for s in subjects)),
-        trials=tuple(_digest(seen) for seen in known.seen),
+        trials=tuple(trial_digest(seen.observed.trial) for seen in known.seen),
         hardware=first.hardware,
         rates=rates,
         settings=dict(settings),
@@ -108,11 +108,6 @@ def device_profile(
         hardware=hardware,
         rates=rates,
     )
-
-
-def engine_of(engine: str, version: str) -> str:
-    """The engine family that a profile names."""
-    return engine_family(engine, version.rsplit(" ", 1)[-1])
 
 
 def left_out_log_sd(known: Known, subjects: Sequence[Subject]) -> dict[str, float]:
@@ -218,14 +213,10 @@ def _point(seen: Seen, known: Known, subjects: Sequence[Subject]) -> ProfilePoin
         output_tokens=w.output_tokens,
         concurrency=w.concurrency,
         num_requests=seen.observed.trial.num_ok,
-        trial=_digest(seen),
+        trial=trial_digest(seen.observed.trial),
         figures={
             name: Compared(math.exp(f.log_value), f.log_sd, before[name], after[name])
             for name, f in seen.figures.items()
         },
         gain_nats=seen.gain_nats,
     )
-
-
-def _digest(seen: Seen) -> str:
-    return hashlib.sha256(seen.observed.trial.to_json()).hexdigest()

@@ -12,7 +12,7 @@ from ...measure.figures import Observed
 from ...schema.workload import Workload
 from ...stats.linear import Matrix
 from ...units import show_duration
-from .design import Load, gain, learned, next_load
+from .design import Load, gain, next_load
 from .fit import STRUCTURE_LOG_SD, Figure, Posterior, fit, jacobian
 from .loads import EXPECTED_LOG_SD, candidates, cost_s, figures, num_requests
 from .subject import METRICS, Subject
@@ -193,12 +193,6 @@ def expected(subject: Subject, workload: Workload, known: Known) -> Load:
     _, rows = jacobian(model, known.log_factors, both_sides=False)
     sd = math.hypot(STRUCTURE_LOG_SD, EXPECTED_LOG_SD)
     return Load(tuple(map(tuple, rows)), (sd,) * len(rows), cost_s(workload, seconds))
-
-
-def narrowed(known: Known, load: Load) -> Known:
-    """As if a load had been measured just as predicted: for a plan without an engine."""
-    mean = known.log_factors
-    return known._replace(posterior=Posterior(mean, learned(known.covariance, load), (), 1.0))
 
 
 def _logs(

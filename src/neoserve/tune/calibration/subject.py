@@ -21,6 +21,7 @@ from ...schema.hardware import HardwareSpec, Machine
 from ...schema.model import ModelSpec
 from ...schema.trial import EngineFacts
 from ...schema.workload import Workload
+from ..profile import version_number
 
 METRICS = ("ttft_s", "tpot_s")
 
@@ -101,7 +102,7 @@ def subject_of(
 ) -> Subject:
     """From the process that runs. `hardware` is the whole device."""
     engine = "llama.cpp" if config.engine in ("llama.cpp", "llama-server") else config.engine
-    version = config.version.rsplit(" ", 1)[-1] if engine != "llama.cpp" else ""
+    version = version_number(config.version) if engine != "llama.cpp" else ""
     device = "cpu" if hardware.kind == "cpu" else "gpu"
     return Subject(
         model=model,
