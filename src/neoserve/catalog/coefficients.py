@@ -7,13 +7,13 @@ family. A class or family with few rows has a factor near one: it falls back to 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
 from ..errors import AskError
 from ..schema.coefficients import Coefficients
+from ..schema.engine import V1_FROM, is_v0, release_of
 from ..schema.hardware import HardwareSpec
 from ..schema.profile import DeviceProfile, Factor
 from .files import bundled
@@ -25,7 +25,6 @@ _BY_CAPABILITY = {
 }  # fmt: skip
 _ENGINE_FAMILIES = ("vllm", "sglang", "tensorrt-llm", "llama.cpp", "tgi", "lmdeploy", "atom",
                     "openvino", "mlx", "transformers", "compiled")  # fmt: skip
-V1_FROM = (0, 8)  # vLLM made its V1 engine the default in 0.8.0
 
 
 def device_class(hardware: HardwareSpec) -> str:
@@ -52,16 +51,14 @@ def device_class(hardware: HardwareSpec) -> str:
 
 def engine_family(engine: str, version: str = "") -> str:
     """The engine's name, vLLM by generation: V0 schedules on the critical path, V1 beside it."""
+    if is_v0(engine, version):
+        return "vllm-v0"
     name = engine.lower()
-    if name == "vllm":
-        found = re.match(r"(\d+)\.(\d+)", version)
-        old = found is not None and (int(found[1]), int(found[2])) < V1_FROM
-        return "vllm-v0" if old else "vllm"
     return name if name in _ENGINE_FAMILIES else "other"
 
 
 _ERAS = {
-    "vllm": ((0, 8), (0, 12), (0, 17)),
+    "vllm": (V1_FROM, (0, 12), (0, 17)),
     "vllm-v0": ((0, 0), (0, 6)),
     "tensorrt-llm": ((0, 0), (1, 0)),
     "sglang": ((0, 0), (0, 5)),
@@ -76,8 +73,7 @@ def engine_era(engine: str, version: str = "") -> str:
     starts = _ERAS.get(family)
     if not starts:
         return family
-    found = re.match(r"(\d+)\.(\d+)", version)
-    at = (int(found[1]), int(found[2])) if found else starts[-1]
+    at = release_of(version) or starts[-1]
     first = max((start for start in starts if start <= at), default=starts[0])
     return f"{family}-{first[0]}.{first[1]}"
 
@@ -137,7 +133,9 @@ def resolve_values(
     found = bounded(raw)
     values = {name: value for name, value in found.items() if "." not in name}
     dtypes = {name.split(".")[1]: value for name, value in found.items() if "." in name}
-    return Coefficients(device_class=class_name, engine=family, dtype_share=dtypes, **values)
+    return Coefficients(
+        device_class=class_name, engine=family, era=era, dtype_share=dtypes, **values
+    )
 
 
 def bounded(raw: Mapping[str, Any]) -> dict[str, Any]:

@@ -27,7 +27,7 @@ def table() -> dict[str, Any]:
 def spread_for(known: Coefficients, setting: Setting = "new") -> Spread:
     """For what is predicted with these coefficients; corrected by a profile they are seen."""
     seen = setting == "seen" or bool(known.calibration)
-    return _resolved(known.device_class, known.engine, "seen" if seen else "new")
+    return _resolved(known.device_class, known.engine, known.era, "seen" if seen else "new")
 
 
 def known_by(benches: Mapping[str, int], device_class: str, family: str) -> str:
@@ -48,13 +48,14 @@ def benches_of(rows: Iterable[tuple[str, str, str]]) -> dict[str, int]:
 
 
 @lru_cache(maxsize=256)
-def _resolved(device_class: str, family: str, setting: str) -> Spread:
-    whole = table()
-    return resolve_spread(whole, device_class, family, setting)
+def _resolved(device_class: str, family: str, era: str, setting: str) -> Spread:
+    return resolve_spread(table(), device_class, family, setting, era)
 
 
-def resolve_spread(whole: dict[str, Any], device_class: str, family: str, setting: str) -> Spread:
-    """The part of the table for one device class and one engine family."""
+def resolve_spread(
+    whole: dict[str, Any], device_class: str, family: str, setting: str, era: str = ""
+) -> Spread:
+    """The part of the table for one device class, one engine family and its era."""
     known = known_by(whole["benches"], device_class, family)
     metrics = {
         name: _metric(entry, device_class, family, known)
@@ -67,18 +68,18 @@ def resolve_spread(whole: dict[str, Any], device_class: str, family: str, settin
         num_sources=whole["benches"].get(f"{device_class}|{family}", 0),
         metrics=metrics,
         ratios=whole.get("ratios", {}),
-        coefficients=coefficient_spreads(coefficients.table(), device_class, family),
+        coefficients=coefficient_spreads(coefficients.table(), device_class, family, era),
     )
 
 
 def coefficient_spreads(
-    whole: Mapping[str, Any], device_class: str, family: str
+    whole: Mapping[str, Any], device_class: str, family: str, era: str = ""
 ) -> dict[str, float]:
     """Log spread of each coefficient: that of the residuals of the narrowest group it has a
     factor for, as a standard deviation. An upper bound: rows scatter for other reasons too."""
     found = {}
-    groups = (("by_pair", f"{device_class}|{family}"), ("by_class", device_class),
-              ("by_engine", family))  # fmt: skip
+    groups = (("by_pair", f"{device_class}|{era or family}"), ("by_class", device_class),
+              ("by_era", era), ("by_engine", family))  # fmt: skip
     for name, entry in whole["coefficients"].items():
         narrow = [entry[g][key] for g, key in groups if key in entry.get(g, {})]
         for evidence in (*narrow, entry):

@@ -93,6 +93,10 @@ class Server:
             seconds += full * step(chunk, self.cached_tokens + full * chunk / 2, decodes, context)
         return seconds, full + 1.0
 
+    def chunks_of(self, tokens: float) -> float:
+        """Steps that so many prompt tokens fill, of all requests together."""
+        return max(1.0, math.ceil(tokens / self.limits.chunk_tokens))
+
     def host_s(self) -> float:
         """Seconds before a request reaches the scheduler."""
         prompt = self.new_tokens + self.cached_tokens
@@ -192,7 +196,7 @@ def static(server: Server, batch: float, varied: bool = False) -> Static:
     waves = math.ceil(batch / server.limits.slots)
     size = batch / waves
     seen = server.cached_tokens + server.new_tokens / 2
-    chunks = max(1.0, math.ceil(size * server.new_tokens / server.limits.chunk_tokens))
+    chunks = server.chunks_of(size * server.new_tokens)
     each_s = server.step.step_s(size * server.new_tokens / chunks, seen, 0.0, 0.0)
     prefill_s = server.host_s() + chunks * each_s
     serial_s = server.coefficients.request_serial_s * size  # until the last one is let in
@@ -229,7 +233,7 @@ def _thinning_s(server: Server, batch: float) -> float:
     )
     full_s = step(0.0, 0.0, slots, context)
     tokens = batch * server.new_tokens
-    chunks = max(1.0, math.ceil(tokens / server.limits.chunk_tokens))
+    chunks = server.chunks_of(tokens)
     prefill_s = server.host_s() + chunks * step(tokens / chunks, seen, 0.0, 0.0)
     decode_s = server.decode_tokens * ((batch / slots - 1) * full_s + max(thin_s, full_s))
     return prefill_s + server.coefficients.request_serial_s * batch + decode_s

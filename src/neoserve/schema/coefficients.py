@@ -42,6 +42,7 @@ class Coefficients(Document, frozen=True):
     collective_s: float  # one all-reduce of nothing between two devices
     collective_share: float  # of the link's bandwidth
     expert_imbalance: float  # busiest expert-parallel rank over the mean
+    era: str = ""  # of the engine: the releases that they are of
     calibration: str = ""  # the profile of a device that they were corrected by
     # weight scheme -> coefficient -> factor: kernels of one format that a profile has seen
     formats: dict[str, dict[str, float]] = {}

@@ -2,7 +2,23 @@
 
 from __future__ import annotations
 
+import re
+
 from .base import Document
+
+V1_FROM = (0, 8)  # vLLM made its V1 engine the default in 0.8.0
+
+
+def release_of(version: str) -> tuple[int, int] | None:
+    """``"0.11.2rc1"`` → (0, 11); None where a text does not begin like that."""
+    found = re.match(r"(\d+)\.(\d+)", version)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def is_v0(engine: str, version: str) -> bool:
+    """Whether this is vLLM from before its V1 engine; no version is the newest."""
+    release = release_of(version)
+    return engine.lower() == "vllm" and release is not None and release < V1_FROM
 
 
 class Deployment(Document, frozen=True):

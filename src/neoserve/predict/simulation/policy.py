@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Literal, NamedTuple
 
-from ...schema.engine import Deployment
+from ...schema.engine import Deployment, is_v0
 from ..server import Limits
 
 Reserve = Literal["prompt", "output"]
@@ -71,12 +71,6 @@ def policy_of(deployment: Deployment, limits: Limits, seqs: int) -> Policy:
     make = {"sglang": sglang, "llama.cpp": llama_cpp, "tensorrt-llm": tensorrt_llm}.get(
         deployment.engine, vllm_v1
     )
-    if deployment.engine == "vllm" and _is_v0(deployment.engine_version):
+    if is_v0(deployment.engine, deployment.engine_version):
         make = vllm_v0
     return make(tokens, max(1, seqs))
-
-
-def _is_v0(version: str) -> bool:
-    """V1 is the default from 0.8 on."""
-    parts = version.split(".")
-    return len(parts) > 1 and parts[0] == "0" and parts[1].isdigit() and int(parts[1]) < 8
