@@ -28,6 +28,7 @@ from ..schema.hardware import Machine
 from ..schema.model import ModelSpec
 from ..schema.prediction import Plan, Prediction
 from ..schema.quantization import quantize
+from ..schema.spread import Spread
 from ..schema.workload import Slo, Workload
 from ..units import MIB, TIB
 
@@ -45,7 +46,8 @@ _CPU_SCHEMES = ("checkpoint", "w8a8", "w4a8")
 
 def answer_predict(request: PredictAsk) -> Prediction:
     """One configuration. Raises AskError."""
-    request = request.replace(workload=of_trace(request.workload))
+    trace = trace_of(request.workload)
+    request = request.replace(workload=with_means(request.workload, trace))
     check_workload(request.workload)
     volume = request.output_tokens_per_month
     if volume is not None and not 0 < volume <= 1e18:
@@ -54,7 +56,7 @@ def answer_predict(request: PredictAsk) -> Prediction:
     model = scheme_model(
         find_model(request.model, request.online), request.deployment.weight_quant
     )
-    ask = ask_for(model, machine, request.deployment, request)
+    ask = ask_for(model, machine, request.deployment, request, trace)
     answer = predict(ask)
     if request.profile and answer.latency is not None:
         from .profiled import with_measured_intervals
@@ -65,7 +67,8 @@ def answer_predict(request: PredictAsk) -> Prediction:
 
 def answer_plan(request: PlanAsk) -> Plan:
     """A ranked comparison. Raises AskError."""
-    request = request.replace(workload=of_trace(request.workload))
+    trace = trace_of(request.workload)
+    request = request.replace(workload=with_means(request.workload, trace))
     check_workload(request.workload)
     machines = [machine_of(name, request) for name in request.on]
     if request.profile and len(machines) != 1:
@@ -90,7 +93,7 @@ def answer_plan(request: PlanAsk) -> Plan:
     kinds = {machine.id: machine.hardware.kind for machine in machines}
     return plan(
         models, machines, base, grid,
-        ask_of=asker(request, slo),
+        ask_of=asker(request, slo, trace),
         slo=slo,
         rate_rps=request.rate_rps,
         command_of=lambda answer: command_of(
@@ -102,24 +105,24 @@ def answer_plan(request: PlanAsk) -> Plan:
 
 
 def asker(
-    request: PlanAsk, slo: Slo | None
+    request: PlanAsk, slo: Slo | None, trace: Trace | None = None
 ) -> Callable[[ModelSpec, Machine, Deployment], Ask]:
     """A maker of questions that looks each machine's facts up once."""
     engine, version = request.deployment.engine, request.deployment.engine_version
-    facts: dict[str, tuple[EngineProfile, Coefficients]] = {}
-    workload, draw = request.workload, draw_of(request)
+    facts: dict[str, tuple[EngineProfile, Coefficients, Spread]] = {}
+    workload, draw = request.workload, draw_of(request, trace)
     if request.rate_rps:  # a fleet is sized for arrivals, whatever the workload says
         arrival = "poisson" if workload.arrival == "closed" else workload.arrival
         workload = workload.replace(arrival=arrival, rate_rps=request.rate_rps)
 
     def make(model: ModelSpec, machine: Machine, deployment: Deployment) -> Ask:
         if machine.id not in facts:
-            facts[machine.id] = facts_of(machine, engine, version, request.profile)
-        profile, coefficients = facts[machine.id]
+            profile, coefficients = facts_of(machine, engine, version, request.profile)
+            facts[machine.id] = profile, coefficients, spread_for(coefficients)
+        profile, coefficients, spread = facts[machine.id]
         return Ask(
             model, machine, deployment, workload, profile, coefficients, slo,
-            None, request.utilization_share, None, draw, request.num_requests,
-            spread_for(coefficients),
+            None, request.utilization_share, None, draw, request.num_requests, spread,
         )  # fmt: skip
 
     return make
@@ -141,8 +144,9 @@ def facts_of(
 
 
 def ask_for(
-    model: ModelSpec, machine: Machine, deployment: Deployment, request: PredictAsk
-) -> Ask:
+    model: ModelSpec, machine: Machine, deployment: Deployment, request: PredictAsk,
+    trace: Trace | None = None,
+) -> Ask:  # fmt: skip
     """One question with everything it rests on."""
     profile, coefficients = facts_of(
         machine, deployment.engine, deployment.engine_version, request.profile
@@ -158,13 +162,13 @@ def ask_for(
         available_kv_bytes=request.available_kv_bytes,
         output_tokens_per_month=request.output_tokens_per_month,
         utilization_share=request.utilization_share,
-        draw=draw_of(request),
+        draw=draw_of(request, trace),
         num_requests=request.num_requests,
         spread=spread_for(coefficients),
     )
 
 
-def draw_of(request: PredictAsk | PlanAsk) -> Draw | None:
+def draw_of(request: PredictAsk | PlanAsk, trace: Trace | None) -> Draw | None:
     """What draws the requests of a simulation; None where the formula's means are enough."""
     num = request.num_requests
     if num is not None and not 1 <= num <= MAX_SIMULATED:
@@ -178,7 +182,7 @@ def draw_of(request: PredictAsk | PlanAsk) -> Draw | None:
         return None
     from .simulate import drawer
 
-    return drawer(trace_of(request.workload))
+    return drawer(trace)
 
 
 def trace_of(workload: Workload) -> Trace | None:
@@ -190,9 +194,8 @@ def trace_of(workload: Workload) -> Trace | None:
     return read_trace(Path(workload.trace))
 
 
-def of_trace(workload: Workload) -> Workload:
+def with_means(workload: Workload, trace: Trace | None) -> Workload:
     """The workload with the means of its trace: lengths, and the rate where none is given."""
-    trace = trace_of(workload)
     if trace is None:
         return workload
     rate_rps = workload.rate_rps

@@ -77,7 +77,7 @@ def bench(ask: BenchAsk, note: Say) -> Bench:
         versions={"neoserve": importlib.metadata.version("neoserve"),
                   config.engine: config.version},
     )  # fmt: skip
-    cores = core_plan(ask, config, host)
+    cores = core_plan(config, host, ask.trial.workers)
     with _engine(ask, config, run, cores, note) as engine:
         live = Live(ask.trial.slo)
         session = Session(run, engine, host, cores, lambda text: live.say(note, text), live.show)
@@ -206,17 +206,17 @@ def slot_tokens(longest_tokens: float) -> int:
     return 256 * math.ceil((longest_tokens + _CHAT_TOKENS) / 256)
 
 
-def core_plan(ask: BenchAsk, config: EngineConfig, host: HostPrint) -> CorePlan | None:
+def core_plan(config: EngineConfig, host: HostPrint, workers: int) -> CorePlan | None:
     """Cores for the client beside the engine's; null for a server that is not ours."""
     if not config.argv:
         return None
-    threads = flag_value(config.argv, "--threads", "-t")
-    return split(
-        host_cpus(),
-        int(threads) if threads and threads.isdigit() else None,
-        ask.trial.workers,
-        quota_cores=host.quota_cores,
-    )
+    return split(host_cpus(), threads_of(config), workers, quota_cores=host.quota_cores)
+
+
+def threads_of(config: EngineConfig) -> int | None:
+    """That a command line asks for; None where it does not."""
+    text = flag_value(config.argv, "--threads", "-t") or ""
+    return int(text) if text.isdigit() else None
 
 
 @contextlib.contextmanager

@@ -17,9 +17,7 @@ from ..catalog.models import find_model
 from ..errors import AskError, EngineFailed
 from ..evidence.run import Run
 from ..evidence.verify import verify_run
-from ..measure.cores import CorePlan, host_cpus, split
 from ..measure.device.rates import device_rates
-from ..measure.engine.driver import flag_value
 from ..measure.engine.running import Engine, start
 from ..measure.engine.vllm_program import python_with_vllm
 from ..measure.figures import Observed, recompute
@@ -39,7 +37,14 @@ from ..tune.calibration.subject import Subject, settings_of, subject_of
 from ..tune.host import gpu_machine
 from ..tune.session import Session
 from ..units import show_duration
-from .bench import fresh_folder, public_words, refuse_secrets, started_config
+from .bench import (
+    core_plan,
+    fresh_folder,
+    public_words,
+    refuse_secrets,
+    started_config,
+    threads_of,
+)
 from .progress import Live
 from .simulate import drawer
 
@@ -145,8 +150,7 @@ def _rates(
 
 def _threads(config: EngineConfig, cores: int) -> int:
     """That the engine will compute with; vLLM leaves a core to its front end."""
-    text = flag_value(config.argv, "--threads", "-t") or ""
-    return int(text) if text.isdigit() and int(text) else max(1, cores - 1)
+    return threads_of(config) or max(1, cores - 1)
 
 
 def _hardware(ask: CalibrateAsk, host: HostPrint, rates: DeviceRates) -> HardwareSpec:
@@ -233,7 +237,8 @@ def serving(
     keeps_log: bool = True,
 ) -> Iterator[Session]:
     """A started engine with a place to keep its trials, and at the end its log."""
-    cores = _cores(config, host)
+    # The client's own cores, where the engine's threads leave any; vLLM binds its own.
+    cores = core_plan(config, host, 1) if config.engine == "llama.cpp" else None
     with start(
         config, record.logs_path / "engine.log", cpus=cores.engine_cpus if cores else "",
         ready_timeout_s=ready_timeout_s, on_stage=note,
@@ -245,15 +250,6 @@ def serving(
             live.close()
             if keeps_log:
                 _keep_log(record, config, engine)
-
-
-def _cores(config: EngineConfig, host: HostPrint) -> CorePlan | None:
-    """Cores of the client's own, where the engine's threads leave any; vLLM binds its own."""
-    if config.engine != "llama.cpp":
-        return None
-    text = flag_value(config.argv, "--threads", "-t") or ""
-    return split(host_cpus(), int(text) if text.isdigit() else None, 1,
-                 quota_cores=host.quota_cores)  # fmt: skip
 
 
 def _keep_log(record: Run, config: EngineConfig, engine: Engine) -> None:
