@@ -1,8 +1,8 @@
 """What a source's published scripts set where its rows are silent.
 
-InferenceX (github.com/SemiAnalysisAI/InferenceX, `benchmarks/`, read at 2025-10-27 and 2026-07)
-draws lengths evenly from 80 % to 100 % of those stated (`random-range-ratio: 0.8`) and starts each
-engine with settings that the export of its results leaves out.
+InferenceX (github.com/SemiAnalysisAI/InferenceX, `benchmarks/`, read at ac1998a50 of 2025-10-20 and
+843c6254f of 2026-08-22) draws lengths evenly from 80 % to 100 % of those stated
+(`random-range-ratio: 0.8`) and starts each engine with settings that its results leave out.
 """
 
 from __future__ import annotations
