@@ -34,7 +34,8 @@ def test_two_configurations_of_vllm(model: str, tmp_path: Path) -> None:
         "tune", model, "--engine", "vllm", "--space", str(space), "--max-candidates", "2",
         "--slo", "ttft:p50<4s", "--isl", "16", "--osl", "4", "--request-rate", "0.5",
         "--rungs", "8,12,16", "--certify-requests", "40", "--certify-seeds", "1",
-        "--finalists", "0", "--budget", "6 trials", "--price", "0.1", "--out", str(folder), "--json",
+        "--finalists", "0", "--budget", "6 trials", "--price", "0.1",
+        "--out", str(folder), "--json",
     )  # fmt: skip
     assert said.returncode in (0, 3), said.stderr[-3000:]
     found = json.loads(said.stdout)
