@@ -24,7 +24,7 @@ max-seqs = 8
 
 def neoserve(*words: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "neoserve", *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=1500)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=2700)
 
 
 def test_two_configurations_of_vllm(model: str, tmp_path: Path) -> None:
@@ -32,7 +32,7 @@ def test_two_configurations_of_vllm(model: str, tmp_path: Path) -> None:
     space.write_text(SPACE)
     said = neoserve(
         "tune", model, "--engine", "vllm", "--space", str(space), "--max-candidates", "2",
-        "--slo", "ttft:p50<4s", "--isl", "16", "--osl", "4", "--request-rate", "0.5",
+        "--slo", "ttft:p50<3s", "--isl", "16", "--osl", "4", "--request-rate", "0.5",
         "--rungs", "8,12,16", "--certify-requests", "40", "--certify-seeds", "1",
         "--finalists", "0", "--budget", "6 trials", "--price", "0.1",
         "--out", str(folder), "--json",
