@@ -206,7 +206,8 @@ def test_the_front_door_that_opens_is_taken(model):
     made = vllm.config(model)
     command = Path(made.argv[0]).parent / "vllm"
     try:
-        works = not subprocess.run([command, "--version"], capture_output=True, check=False).returncode
+        said = subprocess.run([command, "--version"], capture_output=True, check=False)
+        works = said.returncode == 0
     except OSError:  # not there, or its interpreter is not
         works = False
     assert (made.argv[:2] == (str(command), "serve")) == works
