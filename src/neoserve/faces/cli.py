@@ -17,6 +17,7 @@ from .options import (
     CALIBRATE,
     CATALOG,
     ENGINE,
+    GATE,
     JSON,
     MANY,
     MONEY,
@@ -256,6 +257,12 @@ def _recipe(args: argparse.Namespace) -> int:
     return EXIT_MET
 
 
+def _gate(args: argparse.Namespace) -> int:
+    from .gate_command import command
+
+    return command(args, say, show_json, note)
+
+
 def _demo(args: argparse.Namespace) -> int:
     from .demo import run
 
@@ -367,6 +374,14 @@ COMMANDS: tuple[Command, ...] = (
          ("--output-tokens-per-month", {"type": real, "metavar": "N",
                                         "help": "a volume to price in the cost card, e.g. 5e9"})),
         "neoserve recipe runs/tune --to all --out recipe",
+    ),
+    Command(
+        "gate", "pass or fail for continuous integration: SLO, cost budget, regression", _gate,
+        (*GATE, JSON),
+        (("subject", {"metavar": "RUN|FILE|URL",
+                      "help": "run folder, another tool's result file, a prediction's YAML file, "
+                              "or a server to measure"}),),
+        "neoserve gate runs/bench --slo 'ttft:p95<3s' --baseline baseline/bench",
     ),
     Command(
         "demo", "the whole way on the embedded engine: plan, tune, guard, prove, hand over", _demo,

@@ -362,6 +362,37 @@ TUNE = (
     Option(("--resume",), "go on with the campaign of this run folder", metavar="RUN", default=""),
 )  # fmt: skip
 
+GATE = (
+    Option(("--baseline",), "hold it against this run folder, result file or prediction",
+           metavar="PATH", default=""),
+    Option(("--max-usd-per-mtok",), "what a million output tokens may cost", price, "USD"),
+    Option(("--tolerance",), "slowdown that is no regression (5%)", parse_share, "SHARE", 0.05),
+    Option(("--detect",), "slowdown that has to be excluded to pass (50%)", parse_share, "SHARE",
+           0.5),
+    Option(("--compare",), "latencies to hold against the baseline's; p50 to p99, too "
+           "(ttft:geomean,tpot:geomean,ttft:p95,tpot:p95)", metavar="M:S,M:S",
+           default=("ttft:geomean", "tpot:geomean", "ttft:p95", "tpot:p95"), many=True),
+    Option(("--allow",), "differences from the baseline to bear: host, engine, workload, "
+           "definitions, basis", metavar="WHAT,WHAT", default=(), many=True),
+    Option(("--sure",), "how sure a prediction has to be of its SLO (90%)", parse_share, "SHARE",
+           0.9),
+    Option(("--trial",), "a load of several, from 1 or from the end (the recommended one, or the "
+           "last with its repeats)", int, "N", 0),
+    Option(("--benchmark-json",), "write figures for github-action-benchmark, smaller is better",
+           metavar="FILE", default=""),
+    Option(("--github",), "write step summary, outputs and annotations of a GitHub Action",
+           switch=True),
+    Option(("--annotations",), "where --github puts annotations (stderr)", metavar="FILE",
+           default=""),
+    *_RATES, *_SIZES,
+    *(option for option in _JUDGING if option.name in ("slo", "full", "repeat")),
+    *(option for option in _SERVER if option.name in (
+        "model", "route", "api_key", "timeout", "workers")),
+    *(option for option in _RESULTS if option.name in ("on", "price")),
+    Option(("--out",), "run folder of a server's measurement (runs/gate)", metavar="DIR",
+           default="runs/gate"),
+)  # fmt: skip
+
 _OF_SERVER = ("--engine", "--env", "--ready-timeout", "--model", "--api-key")
 
 QUALITY = (

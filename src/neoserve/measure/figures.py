@@ -263,7 +263,7 @@ def pool(trials: Sequence[Observed]) -> Pooled:
            for t in trials):  # fmt: skip
         raise AskError("trials of unlike hosts or engines are not pooled")
     voids = [reason for t in trials if t.trial.verdict == "VOID" for reason in t.trial.reasons]
-    rows = [row for i, t in enumerate(trials) for row in _later(t.rows, i * _APART_S)]
+    rows = pooled_rows(trials)
     judgement = judge(rows, first.slo, sum(t.trial.num_planned for t in trials), first.level)
     return Pooled(
         num_trials=len(trials),
@@ -272,6 +272,11 @@ def pool(trials: Sequence[Observed]) -> Pooled:
         verdict="VOID" if voids else judgement.verdict,
         reasons=tuple(voids) or judgement.reasons,
     )
+
+
+def pooled_rows(trials: Sequence[Observed]) -> list[RequestRow]:
+    """The judged rows of repeats, one load after the other."""
+    return [row for i, t in enumerate(trials) for row in _later(t.rows, i * _APART_S)]
 
 
 def _later(rows: Sequence[RequestRow], by_s: float) -> list[RequestRow]:

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import msgspec
 
 from ..schema.trial import Quantile, RequestRow, Summary, TrialCost
 from ..schema.workload import Slo, Target
-from ..stats import autocorrelation_time, dependence, mean, quantile, quantile_interval
+from ..stats import (
+    autocorrelation_time,
+    block_bootstrap_interval,
+    dependence,
+    mean,
+    quantile,
+    quantile_interval,
+)
 from .backlog import backlog
 
 Measure = Callable[[RequestRow], float | None]
 
 _NEVER_S = 1e300  # stands for a failed request's latency; interpolation with inf gives nan
 _Z = 1.96  # two-sided 95 %
+_SLICES = 30  # of the window, whose rates are compared with each other
 _MIN_CLUSTERS = 10  # requests, below which the spread between them is not known
 
 
@@ -176,6 +185,18 @@ def steady(rows: Sequence[RequestRow]) -> Steady:
         served_rps=num_done / length_s,
         load_limited=_keeps_up(rows, num_due, num_done, length_s),
     )
+
+
+def output_rate_interval(
+    rows: Sequence[RequestRow], window: Steady, confidence: float = 0.95
+) -> tuple[float, float] | None:
+    """Of the output tokens a second: slices of the window are drawn again, in blocks."""
+    length_s = (window.until_s - window.from_s) / _SLICES
+    if length_s <= 0:
+        return None
+    edges = [window.from_s + i * length_s for i in range(_SLICES + 1)]
+    rates = [sum(_tokens_within(row, a, b) for row in rows) / length_s for a, b in pairwise(edges)]
+    return block_bootstrap_interval(rates, mean, confidence=confidence)
 
 
 def goodput_rps(rows: Sequence[RequestRow], slo: Slo, window: Steady) -> float | None:

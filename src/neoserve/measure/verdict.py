@@ -18,7 +18,7 @@ from .backlog import backlog
 from .rules import Reading, Rule, rule_for
 from .summary import MEASURES, measured
 
-__all__ = ["LEVEL", "Judgement", "Reading", "Watch", "judge", "observed_until_s"]
+__all__ = ["LEVEL", "Judgement", "Reading", "Watch", "findings", "judge", "observed_until_s"]
 
 LEVEL = 0.05  # chance of a wrong PASS, and of a wrong FAIL
 
@@ -50,10 +50,28 @@ def judge(
     if not slo.targets:
         reason = "no SLO was given: there is nothing to decide"
         return Judgement("INCONCLUSIVE", (reason,))
+    return _watched(rows, slo, num_planned, level).judgement(backlog(rows).is_saturated)
+
+
+def findings(
+    rows: Sequence[RequestRow],
+    slo: Slo,
+    num_planned: int | None = None,
+    level: float = LEVEL,
+) -> list[tuple[Verdict, str]]:
+    """What `judge` finds of each target, in their order, with its reason."""
+    saturated = backlog(rows).is_saturated
+    rules = _watched(rows, slo, num_planned, level).rules
+    return [rule.finding(saturated) for rule in rules]
+
+
+def _watched(
+    rows: Sequence[RequestRow], slo: Slo, num_planned: int | None, level: float
+) -> Watch:
     ours = measured(rows)
     watch = Watch(slo, num_planned or len(ours), level)
     watch.read({metric: _readings(rows, ours, metric) for metric in MEASURES})
-    return watch.judgement(backlog(rows).is_saturated)
+    return watch
 
 
 def _nearness(rule: Rule) -> float:

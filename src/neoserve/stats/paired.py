@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 from .binomial import binomial_cdf
@@ -66,8 +67,8 @@ def _draws(losses: Sequence[float], words: Sequence[int], num: int, seed: int) -
     n = len(losses)
     drawn = []
     for _ in range(num):
-        picks = [int(rng.random() * n) for _ in range(n)]
-        drawn.append(sum([losses[i] for i in picks]) / sum([words[i] for i in picks]))
+        pick = itemgetter(*[int(rng.random() * n) for _ in range(n)])
+        drawn.append(sum(pick(losses)) / sum(pick(words)))
     return drawn
 
 
