@@ -26,6 +26,7 @@ from .options import (
     QUALITY,
     SELFTEST,
     TUNE,
+    WATCH,
     WORKLOAD,
     Option,
     add_options,
@@ -263,6 +264,12 @@ def _gate(args: argparse.Namespace) -> int:
     return command(args, say, show_json, note)
 
 
+def _watch(args: argparse.Namespace) -> int:
+    from .watch import run
+
+    return run(args, say, note)
+
+
 def _demo(args: argparse.Namespace) -> int:
     from .demo import run
 
@@ -382,6 +389,11 @@ COMMANDS: tuple[Command, ...] = (
                       "help": "run folder, another tool's result file, a prediction's YAML file, "
                               "or a server to measure"}),),
         "neoserve gate runs/bench --slo 'ttft:p95<3s' --baseline baseline/bench",
+    ),
+    Command(
+        "watch", "a running server's metrics against its SLO and its certified capacity", _watch,
+        (*WATCH, JSON), (("url", {"metavar": "URL", "help": "a server that runs"}),),
+        "neoserve watch http://localhost:8000 --against runs/tune --listen 9109",
     ),
     Command(
         "demo", "the whole way on the embedded engine: plan, tune, guard, prove, hand over", _demo,

@@ -1,8 +1,10 @@
-"""`predict` and `plan` as functions; their documents draw themselves in a notebook.
+"""`predict`, `plan` and a run's trials as functions; their documents draw themselves in a notebook.
 
     from neoserve.faces.notebook import plan, predict
     predict("Qwen/Qwen3-8B", on="L4", isl=1000, osl=300)
     plan("Qwen/Qwen3-8B", on="L4,L40S", rate=4, slo="tpot:mean<50ms", weight_quant="fp8,w4a16")
+
+    trials("runs/bench")[-1]
 
 Options are those of the commands, with underscores; text is read as on the command line.
 """
@@ -10,11 +12,15 @@ Options are those of the commands, with underscores; text is read as on the comm
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 from ..errors import AskError
+from ..evidence.run import Run
+from ..evidence.verify import trial_of
 from ..schema.ask import PlanAsk, PredictAsk
 from ..schema.prediction import Plan, Prediction
+from ..schema.trial import Trial
 from .ask import answer_plan, answer_predict
 from .options import CATALOG, ENGINE, MANY, MONEY, OFFLINE, ONE, WORKLOAD, Option, reader_of, yes_no
 from .requests import plan_ask, predict_ask
@@ -32,6 +38,12 @@ def plan(model: str, on: str, **options: Any) -> Plan:
     known = (*WORKLOAD, *(o for o in MANY if o.name != "plot"), *ENGINE, *MONEY, CATALOG, OFFLINE)
     asked = plan_ask(_namespace(model, on, known, options))
     return answer_plan(PlanAsk.parse(asked.to_data(), "options"))
+
+
+def trials(run: str) -> tuple[Trial, ...]:
+    """The trials of a run folder, whose chain is checked. Raises AskError, EvidenceBroken."""
+    entries = Run.open(Path(run)).entries()
+    return tuple(trial_of(entry) for entry in entries if entry.kind == "trial")
 
 
 def _namespace(

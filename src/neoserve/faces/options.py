@@ -393,6 +393,19 @@ GATE = (
            default="runs/gate"),
 )  # fmt: skip
 
+WATCH = (
+    Option(("--slo", "--goodput"), "what has to hold (the SLO of --against, if it is a run folder)",
+           metavar="SLO", default=""),
+    Option(("--against",), "what it should hold: a run folder that certifies a rate, or a "
+           "prediction", metavar="PATH", default=""),
+    Option(("--interval",), "between looks (10s)", parse_duration_s, "TIME", 10.0),
+    Option(("--window",), "that a look covers (5m)", parse_duration_s, "TIME", 300.0),
+    Option(("--count",), "looks (0: until it is stopped)", whole, "N", 0),
+    Option(("--listen",), "serve our own /metrics at PORT or HOST:PORT", metavar="PORT",
+           default=""),
+    *(option for option in _SERVER if option.name == "api_key"),
+)  # fmt: skip
+
 _OF_SERVER = ("--engine", "--env", "--ready-timeout", "--model", "--api-key")
 
 QUALITY = (

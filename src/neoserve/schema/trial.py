@@ -244,6 +244,11 @@ class Trial(Document, frozen=True, kw_only=True):
     reasons: tuple[str, ...]
     notes: tuple[str, ...]  # what a reader has to know beside the figures
 
+    def _repr_html_(self) -> str:
+        from .trial_view import trial_html
+
+        return trial_html(self)
+
 
 class Spread(Document, frozen=True):
     """How far one figure differs between repeats of the same load on the same engine."""

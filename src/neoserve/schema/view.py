@@ -218,24 +218,26 @@ def _fleet(fleet: Fleet) -> str:
 
 def plan_html(plan: Plan, limit: int = 15) -> str:
     """A plan in a notebook: the ranked table and the closing sentence."""
-    return _html_table(plan_header(plan), plan_rows(plan, limit)) + _paragraph(plan.summary)
+    return html_table(plan_header(plan), plan_rows(plan, limit)) + paragraph(plan.summary)
 
 
 def prediction_html(p: Prediction) -> str:
     """A prediction in a notebook: its sections, or why it would not start."""
-    text = _paragraph(f"{p.model} on {devices(p)} with {p.deployment.engine}")
+    text = paragraph(f"{p.model} on {devices(p)} with {p.deployment.engine}")
     if not p.starts:
-        text += _paragraph(f"Would not start: {p.refusal}")
+        text += paragraph(f"Would not start: {p.refusal}")
     for title, rows in sections(p):
-        text += _html_table([title, ""], rows)
+        text += html_table([title, ""], rows)
     return text
 
 
-def _paragraph(text: str) -> str:
+def paragraph(text: str) -> str:
+    """Text as text."""
     return f"<p>{escape(text)}</p>"
 
 
-def _html_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def html_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Cells are text: whatever they hold is escaped."""
     head = "".join(f"<th>{escape(cell)}</th>" for cell in header)
     body = "".join(
         "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows

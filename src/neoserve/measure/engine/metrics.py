@@ -55,6 +55,13 @@ _NAMES: Mapping[str, tuple[tuple[str, ...], ...]] = {
     ),
 }  # fmt: skip
 
+# What a look at a running server reads beside them.
+WATCHED: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    **_NAMES,
+    "requests": (("vllm:request_success_total",), ("sglang:num_requests_total",)),
+    "output_time_s": (("llamacpp:tokens_predicted_seconds_total",),),
+}
+
 _SHARES = ("kv_usage_share",)  # averaged over replicas of the engine; the rest is summed
 
 
@@ -75,13 +82,15 @@ def parse(text: str) -> Iterator[Series]:
             continue
 
 
-def vocabulary(text: str) -> dict[str, float]:
+def vocabulary(
+    text: str, words: Mapping[str, tuple[tuple[str, ...], ...]] = _NAMES
+) -> dict[str, float]:
     """Only what the server says, by the names of this module."""
     values: dict[str, list[float]] = {}
     for series in parse(text):
         values.setdefault(series.name, []).append(series.value)
     found = {}
-    for word, choices in _NAMES.items():
+    for word, choices in words.items():
         for names in choices:
             if all(name in values for name in names):
                 total = sum(sum(values[name]) for name in names)
