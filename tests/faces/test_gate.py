@@ -15,6 +15,7 @@ from measure.truth import Truth, serving
 from neoserve.evidence.run import Run
 from neoserve.measure.figures import judge_rows, pack_rows
 from neoserve.measure.schedule import to_jsonl
+from neoserve.schema.capacity import MaxRate
 from neoserve.schema.engine import EngineConfig
 from neoserve.schema.trial import PlannedRequest, RequestRow
 from neoserve.schema.workload import Slo, Workload
@@ -156,6 +157,22 @@ def test_a_void_run_decides_nothing(cli: Cli, recorded: Recorded) -> None:
     said = cli("gate", str(void), "--baseline", str(recorded("before")), "--json")
     assert said.code == 3
     assert "another allocator" in said.document["checks"][0]["reason"]
+
+
+def test_of_a_search_the_trial_that_certifies_is_judged(
+    cli: Cli, refused: Callable[..., str], recorded: Recorded
+) -> None:
+    def found(rate_rps: float | None) -> dict[str, Any]:
+        best = MaxRate(certified_rps=rate_rps, not_met_rps=None, tolerance=0.05, level=0.05,
+                       probes=(), notes=())  # fmt: skip
+        return best.to_data()  # type: ignore[no-any-return]
+
+    run = Run.open(recorded("search"))
+    run.record("max-rate", found(16.0))
+    assert cli("gate", str(run.path)).code == 0
+    run.record("max-rate", found(None))
+    assert "certified no rate" in refused("gate", str(run.path))
+    assert cli("gate", str(run.path), "--trial", "1").code == 0
 
 
 def test_broken_evidence_is_no_verdict(cli: Cli, recorded: Recorded) -> None:

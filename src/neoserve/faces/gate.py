@@ -171,7 +171,7 @@ def _targets(
         yield Check(
             name=name, kind="slo", verdict="INCONCLUSIVE" if verdict == "VOID" else verdict,
             reason=reason.removeprefix(f"{name}: "),
-            unit="" if target.metric == "quality" else "s", limit=target.limit,
+            unit="share" if target.metric == "quality" else "s", limit=target.limit,
             value=_observed(subject, target.metric, target.statistic),
         )  # fmt: skip
 

@@ -17,6 +17,7 @@ from ..evidence.verify import trial_of, verify_run
 from ..measure.figures import Observed, recompute, unpack_rows
 from ..measure.schedule import parse
 from ..measure.summary import cost_at, output_rate_interval, steady
+from ..schema.capacity import MaxRate
 from ..schema.gate import Side
 from ..schema.imported import Imported
 from ..schema.prediction import Prediction
@@ -146,10 +147,17 @@ def _kept_imports(path: Path, body: dict[str, Any]) -> list[Imported]:
 
 
 def _chosen(path: Path, trials: Sequence[Trial], number: int) -> list[Trial]:
-    """The trial asked for; a campaign's certifying one; else the last with its repeats."""
+    """The trial asked for; the one that certifies what a search found; else the last with its
+    repeats."""
     if number or not trials:
         return [_picked(trials, number or -1, str(path))]
-    kinds = {entry.kind for entry in ledger.entries(path / "ledger.jsonl")}
+    kinds = {entry.kind: entry for entry in ledger.entries(path / "ledger.jsonl")}
+    if "max-rate" in kinds:
+        rate = MaxRate.parse(kinds["max-rate"].body, f"the highest rate of {path}").certified_rps
+        held = [t for t in trials if t.workload.rate_rps == rate and t.verdict == "PASS"]
+        if not held:
+            raise AskError(f"{path} certified no rate; pick a trial with --trial N")
+        return held[-1:]
     if "recommendation" in kinds:
         best = recommended(path).recommendation.trial
         if best is None:

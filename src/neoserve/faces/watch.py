@@ -168,6 +168,9 @@ def compared(ask: WatchAsk, before: Look, now: Look, notes: list[str]) -> Watch:
                      "as many a request as in the certified load")  # fmt: skip
     targets = watched(ask.slo, seen, _means(gained))
     told = unlike_traffic(ask.capacity, _each(prompt, requests), _each(output, requests))
+    waiting = now.values.get("waiting")
+    if waiting and requests is not None and waiting > requests:
+        notes.append(f"{waiting:.0f} requests wait, more than ended: they are in no histogram yet")
     state, share, reason = drift(targets, ask.capacity, rate)
     return Watch(
         url=ask.url,
@@ -178,7 +181,7 @@ def compared(ask: WatchAsk, before: Look, now: Look, notes: list[str]) -> Watch:
         output_tokens_per_s=_rate(output, length_s),
         input_tokens_per_s=_rate(prompt, length_s),
         running=now.values.get("running"),
-        waiting=now.values.get("waiting"),
+        waiting=waiting,
         kv_usage_share=now.values.get("kv_usage_share"),
         targets=targets,
         capacity=ask.capacity,
