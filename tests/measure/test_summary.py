@@ -6,6 +6,7 @@ from neoserve.measure.summary import (
     cost_at,
     goodput_rps,
     judged,
+    output_rate_interval,
     steady,
     summarize,
     summarize_itl,
@@ -155,3 +156,18 @@ def test_cost_at_a_rate():
     assert cost.usd_per_mtok_total == pytest.approx(0.25)
     assert cost_at(3.6, "list", None, 3000.0) is None
     assert cost_at(3.6, "list", 0.0, 3000.0) is None
+
+
+def test_the_output_rate_is_bounded_by_how_it_wandered():
+    even = [row(i / 10, e2e=1.0) for i in range(600)]  # 10 tokens, ten times a second
+    low, high = output_rate_interval(even, steady(even))
+    assert 95 < low <= high < 105
+    rng = random.Random(4)
+    due, bursty = 0.0, []
+    for _ in range(600):
+        due += rng.expovariate(10)
+        bursty.append(row(due, e2e=1.0))
+    low, high = output_rate_interval(bursty, steady(bursty))
+    assert low < 100 < high
+    assert 0.05 < (high - low) / 100 < 0.5  # Poisson: 1.96 x 2 / sqrt(600) is 0.16
+    assert output_rate_interval(even[:1], steady(even[:1])) is None
