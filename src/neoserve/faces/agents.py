@@ -15,7 +15,7 @@ from ..schema.base import Document
 from ..schema.evidence import Verified
 from ..schema.prediction import Prediction
 from ..schema.recipe import Written
-from ..schema.runs import RunList, TrialStory
+from ..schema.runs import CampaignState, RunList, TrialStory
 from ..schema.view import devices, inside, within
 from ..units import show_count, show_duration, show_usd
 
@@ -87,6 +87,8 @@ def sentence(document: Document) -> str:
         )
     if isinstance(document, Written):
         return _written(document)
+    if isinstance(document, CampaignState):
+        return _campaign(document)
     if isinstance(document, RunList):
         kinds = "; ".join(f"{run.id} ({run.kind}, {run.status})" for run in document.runs[:12])
         return f"{len(document.runs)} measured runs{inside(kinds)}."
@@ -124,6 +126,22 @@ def _prediction(p: Prediction) -> str:
     return (
         f"{who}, predicted, not measured: {', '.join(parts)}; {p.bound} limits it."
         f"{slo}{sure}{'.' if slo else ''}"
+    )
+
+
+def _campaign(found: CampaignState) -> str:
+    last = f" Last: {found.lines[-1].strip()}" if found.lines else ""
+    if found.state != "ended":
+        return (
+            f"Campaign {found.id} is {found.state} since {show_duration(found.elapsed_s)}; "
+            f"tune_status tells how it goes, stop_tune ends it.{last}"
+        )
+    ends = {0: "something is certified", 1: "nothing keeps the SLO", 2: "the ask was refused",
+            3: "nothing was proven", 4: "the engine or the host failed"}  # fmt: skip
+    how = ends.get(found.exit_code or 0, f"exit code {found.exit_code}")
+    return (
+        f"Campaign {found.id} ended after {show_duration(found.elapsed_s)}: {how}; list_runs, "
+        f"explain_trial and get_serving_recipe have its evidence.{last}"
     )
 
 

@@ -36,7 +36,8 @@ def list_models(name: str = "", limit: int | None = None) -> ModelList:
     names = [n for n in bundled_names() if name.lower() in n.lower()]
     if not names:
         names = [find_model(name, online=False).id]  # an alias; or it raises with nearest names
-    found, num_unknown = [], 0
+    found: list[ModelFacts] = []
+    num_unknown = 0
     for one in names:
         if limit is not None and len(found) == _count(limit):
             break

@@ -17,12 +17,15 @@ from mcp.server import Server
 from mcp.shared.exceptions import MCPError
 
 from .. import __version__
-from ..errors import AskError, Error
+from ..errors import EXIT_BAD_ASK, EXIT_ENGINE_FAILED, AskError, Error
+from ..schema.runs import CampaignState
 from .accuracy_page import accuracy_page
 from .agents import output_schema, told
+from .http.guard import TRUSTED
 from .results import open_file
 from .run_view import list_runs, view_run
-from .tools import BY_NAME, TOOLS, Desk, Tool
+from .tools import BY_NAME, TOOLS, WORK, Desk, Tool
+from .words import namespace
 
 if TYPE_CHECKING:
     from mcp.server import ServerRequestContext
@@ -44,17 +47,25 @@ _log = logging.getLogger(__name__)
 def make_server(desk: Desk) -> Server[Any]:
     """The tools and resources of a desk."""
 
+    offered = (*TOOLS, *WORK) if desk.campaigns else TOOLS
+
     async def list_tools(_: ServerRequestContext[Any, Any], __: Any) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[described(tool, desk) for tool in TOOLS])
+        return types.ListToolsResult(tools=[described(tool, desk) for tool in offered])
 
     async def call_tool(
-        _: ServerRequestContext[Any, Any], params: types.CallToolRequestParams
+        ctx: ServerRequestContext[Any, Any], params: types.CallToolRequestParams
     ) -> types.CallToolResult:
         tool = BY_NAME.get(params.name)
-        if tool is None:
+        if tool is None or tool not in offered:
             raise MCPError(types.INVALID_PARAMS, f"no tool {params.name[:80]!r}; tools/list has "
                                                  "them all")  # fmt: skip
-        return await anyio.to_thread.run_sync(answered, tool, desk, params.arguments or {})
+        given = params.arguments or {}
+        if tool.is_work and not _may_start(ctx, desk):
+            return failed("starting work over HTTP takes the server's token: send Authorization: "
+                          "Bearer TOKEN")  # fmt: skip
+        if tool.name == "start_tune":
+            return await _started(ctx, tool, desk, given)
+        return await anyio.to_thread.run_sync(answered, tool, desk, given)
 
     async def list_resources(
         _: ServerRequestContext[Any, Any], __: Any
@@ -92,10 +103,43 @@ def described(tool: Tool, desk: Desk) -> types.Tool:
         input_schema=tool.schema(desk),
         output_schema=output_schema(tool.answer),
         annotations=types.ToolAnnotations(
-            title=tool.title, read_only_hint=True, destructive_hint=False, idempotent_hint=True,
-            open_world_hint=tool.is_predicted and desk.asks_hub,
+            title=tool.title, read_only_hint=not tool.changes, destructive_hint=False,
+            idempotent_hint=tool.is_repeatable, open_world_hint=tool.is_predicted and desk.asks_hub,
         ),
     )  # fmt: skip
+
+
+def _may_start(ctx: ServerRequestContext[Any, Any], desk: Desk) -> bool:
+    """On a pipe, whoever started the server with --allow-tune; over HTTP, who has its token."""
+    if ctx.request is None:
+        return desk.opens_files
+    return bool(ctx.request.scope.get(TRUSTED))
+
+
+async def _started(
+    ctx: ServerRequestContext[Any, Any], tool: Tool, desk: Desk, given: dict[str, Any]
+) -> types.CallToolResult:
+    """A campaign from its start until it ends or `wait_s` is over; a cancelled call stops it."""
+    assert desk.campaigns is not None
+    try:
+        wait_s = namespace(tool.words, {"wait_s": given.get("wait_s", 10)}).wait_s
+        state = await anyio.to_thread.run_sync(tool.ask, desk, given)
+    except Error as error:
+        return failed(str(error))
+    assert isinstance(state, CampaignState)
+    try:
+        while state.state != "ended" and state.elapsed_s < wait_s:
+            await anyio.sleep(1.0)
+            state = desk.campaigns.state(state.id)
+            await ctx.session.report_progress(
+                state.elapsed_s, float(wait_s), state.lines[-1].strip() if state.lines else None
+            )
+    except anyio.get_cancelled_exc_class():
+        desk.campaigns.stop(state.id, 0.0)
+        raise
+    if state.exit_code in (EXIT_BAD_ASK, EXIT_ENGINE_FAILED):
+        return failed(" ".join(state.lines[-3:]) or "the campaign ended at once")
+    return shown(*told(state))
 
 
 def answered(tool: Tool, desk: Desk, given: dict[str, Any]) -> types.CallToolResult:

@@ -237,7 +237,8 @@ MANY = (
            default=""),
 )  # fmt: skip
 
-RUN = Option(("--run",), "id of a run folder, as the list of runs has it", metavar="RUN", default="")
+RUN = Option(("--run",), "id of a run folder, as the list of runs has it", metavar="RUN",
+             default="")
 VOLUME = next(option for option in ONE if option.name == "output_tokens_per_month")
 COST = (
     Option(("--against",), "dollars per million output tokens elsewhere: from which volume on is a "

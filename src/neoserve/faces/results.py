@@ -119,15 +119,15 @@ def open_file(run: Path, name: str) -> Iterator[BinaryIO]:
             below = os.open(part, flags, dir_fd=fd)
             os.close(fd)
             fd = below
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError("no regular file")
-        file = os.fdopen(fd, "rb")
     except (OSError, ValueError):
         if fd >= 0:
             os.close(fd)
         raise NoSuchRun(f"no file {name[:80]!r} in this run; its `files` list them") from None
-    with file:
-        if os.fstat(file.fileno()).st_size > MAX_FILE_BYTES:
+    with open(fd, "rb") as file:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            raise NoSuchRun(f"no file {name[:80]!r} in this run; its `files` list them")
+        if status.st_size > MAX_FILE_BYTES:
             raise AskError(
                 f"{name[:80]} has more than {MAX_FILE_BYTES // 2**20} MiB; read it on its host"
             )

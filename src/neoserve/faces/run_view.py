@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ..errors import AskError, Error, EvidenceBroken
 from ..evidence.ledger import Link
@@ -13,6 +13,7 @@ from ..evidence.spool import live_spools
 from ..evidence.verify import trial_of
 from ..measure.figures import Setting
 from ..recipe.served import served
+from ..schema.base import Document
 from ..schema.campaign import Campaign, Recommendation, SearchPlan, Told
 from ..schema.capacity import MaxRate
 from ..schema.engine import EngineConfig
@@ -26,6 +27,7 @@ from ..units import significant
 from .results import Results, files_of
 from .tune_tables import answer
 
+D = TypeVar("D", bound=Document)
 _FRESH_S = 600.0  # a server may take as long to start, and writes nothing meanwhile
 _TOLD_ELSEWHERE = ("run", "campaign", "started", "trial", "recommendation", "profile", "max-rate")
 
@@ -48,15 +50,15 @@ class Folder:
 
     def recommendation(self) -> Recommendation | None:
         """The last one."""
-        return self._document("recommendation", Recommendation)
+        return self._document(Recommendation, "recommendation")
 
     def max_rate(self) -> MaxRate | None:
         """The last one."""
-        return self._document("max-rate", MaxRate)
+        return self._document(MaxRate, "max-rate")
 
     def profile(self) -> DeviceProfile | None:
         """The last one."""
-        return self._document("profile", DeviceProfile)
+        return self._document(DeviceProfile, "profile")
 
     def is_done(self) -> bool:
         """Nothing that it was started for is missing."""
@@ -76,16 +78,16 @@ class Folder:
         found = [x.entry.body for x in self.links if x.entry.kind == kind]
         return found[-1] if found else None
 
-    def _document(self, kind: str, type_: Any) -> Any:
+    def _document(self, type_: type[D], kind: str) -> D | None:
         body = self._last(kind)
         return None if body is None else _whole(type_, body, kind)
 
 
-def _parsed(type_: Any, body: dict[str, Any] | None, key: str) -> Any:
+def _parsed(type_: type[D], body: dict[str, Any] | None, key: str) -> D | None:
     return None if body is None else _whole(type_, body.get(key), key)
 
 
-def _whole(type_: Any, data: Any, what: str) -> Any:
+def _whole(type_: type[D], data: Any, what: str) -> D:
     try:
         return type_.parse(data, what)
     except AskError as error:

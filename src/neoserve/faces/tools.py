@@ -18,8 +18,9 @@ from ..schema.base import Document
 from ..schema.evidence import Verified
 from ..schema.prediction import Plan, Prediction
 from ..schema.recipe import Written
-from ..schema.runs import RunList, TrialStory
+from ..schema.runs import CampaignState, RunList, TrialStory
 from .ask import answer_plan, answer_predict
+from .campaigns import CAMPAIGN, START, Campaigns
 from .compare import compare_hardware
 from .lookup import list_hardware, list_models
 from .money import measured_cost, project_cost
@@ -62,6 +63,7 @@ class Desk(NamedTuple):
     results: Results
     opens_files: bool = True  # paths in a question: only for whoever could open them anyway
     asks_hub: bool = True
+    campaigns: Campaigns | None = None  # those who may start work are told of these tools too
 
 
 class Tool(NamedTuple):
@@ -75,6 +77,9 @@ class Tool(NamedTuple):
     answer: type[Document]
     run: Callable[[Desk, argparse.Namespace], Document]
     is_predicted: bool = False  # of models and hardware, not of run folders
+    is_work: bool = False  # of a campaign: only for those who may
+    changes: bool = False  # something: it is no question
+    is_repeatable: bool = True  # asking twice is as asking once
 
     def ask(self, desk: Desk, given: Mapping[str, Any]) -> Document:
         """The answer to named values. Raises AskError for words that it does not take."""
@@ -192,6 +197,25 @@ def _runs(desk: Desk, _: argparse.Namespace) -> Document:
     return list_runs(desk.results)
 
 
+def _campaigns(desk: Desk) -> Campaigns:
+    if desk.campaigns is None:
+        raise AskError("no campaign is started here: the server needs --allow-tune, and who asks "
+                       "over HTTP its token")  # fmt: skip
+    return desk.campaigns
+
+
+def _start(desk: Desk, args: argparse.Namespace) -> Document:
+    return _campaigns(desk).start(args)
+
+
+def _status(desk: Desk, args: argparse.Namespace) -> Document:
+    return _campaigns(desk).state(args.id)
+
+
+def _stop(desk: Desk, args: argparse.Namespace) -> Document:
+    return _campaigns(desk).stop(args.id)
+
+
 def _hardware(_: Desk, args: argparse.Namespace) -> Document:
     return list_hardware(args.name, args.kind or "", args.limit)
 
@@ -269,4 +293,23 @@ TOOLS: tuple[Tool, ...] = (
         (_NAME, Option(("--limit",), "entries (20)", whole, default=20)), (), ModelList, _models,
     ),
 )  # fmt: skip
-BY_NAME = {tool.name: tool for tool in TOOLS}
+WORK: tuple[Tool, ...] = (
+    Tool(
+        "start_tune", "Start a campaign on this host",
+        "Search an engine's settings here under load, for minutes to hours, one campaign at a "
+        "time; a budget such as 30m ends it (10m). The answer comes after wait_s or at its end, "
+        "with progress meanwhile; cancelling the call stops it and keeps what was measured.",
+        START, ("slo",), CampaignState, _start, is_work=True, changes=True, is_repeatable=False,
+    ),
+    Tool(
+        "tune_status", "How a campaign goes", "Whether it still runs, and the last of what it "
+        "says; its evidence is in the run of the same name.",
+        (CAMPAIGN,), ("id",), CampaignState, _status, is_work=True,
+    ),
+    Tool(
+        "stop_tune", "Stop a campaign", "As Ctrl-C: what was measured is kept, and concluded from; "
+        "`neoserve tune --resume` goes on with it.",
+        (CAMPAIGN,), ("id",), CampaignState, _stop, is_work=True, changes=True,
+    ),
+)  # fmt: skip
+BY_NAME = {tool.name: tool for tool in (*TOOLS, *WORK)}

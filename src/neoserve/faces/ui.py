@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.util
 import os
 import secrets
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import EXIT_MET, AskError, Error
+from .campaigns import Campaigns
 from .http.guard import Rules, rules_for
 from .results import Results
 from .tools import Desk
@@ -32,13 +34,14 @@ def need(extra: str, *modules: str) -> None:
         )
 
 
-def desk_for(folders: list[str], *, is_local: bool) -> Desk:
+def desk_for(folders: list[str], *, is_local: bool, may_tune: bool) -> Desk:
     """What may be asked about; paths and the hub only by somebody at this host's own terminal."""
     for name in folders:
         if not Path(name).is_dir():
             raise AskError(f"{name} is no folder; name one that holds run folders, or is one")
     roots = [Path(name) for name in folders or [_USUAL]]
-    return Desk(Results(roots), opens_files=is_local, asks_hub=is_local)
+    campaigns = Campaigns(roots[0]) if may_tune else None
+    return Desk(Results(roots), opens_files=is_local, asks_hub=is_local, campaigns=campaigns)
 
 
 def rules_of(args: argparse.Namespace) -> Rules:
@@ -61,9 +64,11 @@ def run_ui(args: argparse.Namespace, note: Callable[[str], None]) -> int:
     from .mcp import make_server
 
     rules = rules_of(args)
-    desk = desk_for(args.results, is_local=False)
-    app = make_app(Served(desk, rules, args.allow_tune, make_server(desk)))
-    return _listen(app, args, rules, note, "the dashboard; /api is JSON, /mcp is for agents")
+    desk = desk_for(args.results, is_local=False, may_tune=args.allow_tune)
+    app = make_app(Served(desk, rules, make_server(desk)))
+    path = f"/#token={rules.token}" if rules.token else "/"  # a browser keeps it to itself
+    return _listen(app, args, rules, note, path,
+                   "the dashboard; /api is JSON, /mcp is for agents")  # fmt: skip
 
 
 def run_mcp(args: argparse.Namespace, note: Callable[[str], None]) -> int:
@@ -71,19 +76,25 @@ def run_mcp(args: argparse.Namespace, note: Callable[[str], None]) -> int:
     need("mcp", "mcp")
     from .mcp import make_server, serve_stdio
 
+    desk = desk_for(args.results or [], is_local=not args.http, may_tune=args.allow_tune)
     if not args.http:
-        serve_stdio(make_server(desk_for(args.results or [], is_local=True)))
+        try:
+            serve_stdio(make_server(desk))
+        finally:
+            if desk.campaigns is not None:
+                desk.campaigns.close()
         return EXIT_MET
     need("mcp", "uvicorn")
     from .http.agents_only import agents_app
 
     rules = rules_of(args)
-    server = make_server(desk_for(args.results or [], is_local=False))
-    return _listen(agents_app(server, rules), args, rules, note, "for agents, at /mcp")
+    app = agents_app(make_server(desk), rules, desk.campaigns)
+    return _listen(app, args, rules, note, "/mcp", "for agents")
 
 
 def _listen(
-    app: App, args: argparse.Namespace, rules: Rules, note: Callable[[str], None], what: str
+    app: App, args: argparse.Namespace, rules: Rules, note: Callable[[str], None],
+    path: str, what: str,
 ) -> int:
     import uvicorn
 
@@ -92,13 +103,15 @@ def _listen(
     sock = _socket(args.host, args.port)
     host, port = sock.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
-    asks = rules.token and (args.allow_tune or not rules.is_loopback)
-    note(f"http://{shown}:{port}/{f'#token={rules.token}' if asks else ''}  {what}; Ctrl-C ends it")
+    note(f"http://{shown}:{port}{path}  {what}; Ctrl-C ends it")
+    if rules.token:
+        note(f"its token, for Authorization: Bearer TOKEN: {rules.token}")
     config = uvicorn.Config(
         app, log_level="warning", lifespan="on", server_header=False,
         timeout_graceful_shutdown=2, h11_max_incomplete_event_size=65536,
     )  # fmt: skip
-    uvicorn.Server(config).run(sockets=[sock])
+    with contextlib.suppress(KeyboardInterrupt):  # the usual end
+        uvicorn.Server(config).run(sockets=[sock])
     return EXIT_MET
 
 

@@ -31,8 +31,9 @@ def namespace(known: Iterable[Option], given: Mapping[str, Any]) -> argparse.Nam
     names = {name: option for option in known for name in option.names}
     unknown = sorted(set(given) - set(names))
     if unknown:
-        raise AskError(f"unknown option {unknown[0][:80]!r}{_hint(unknown[0], names)}; expected one "
-                       f"of {', '.join(sorted(option.names[0] for option in known))}")  # fmt: skip
+        told = ", ".join(sorted(option.names[0] for option in known))
+        hint = _hint(unknown[0], names)
+        raise AskError(f"unknown option {unknown[0][:80]!r}{hint}; expected one of {told}")
     values: dict[str, Any] = {option.name: option.start for option in known}
     seen: dict[str, str] = {}
     for name, value in given.items():

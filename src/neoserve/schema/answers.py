@@ -149,7 +149,7 @@ class PublishedPoint(Document, frozen=True, kw_only=True):
     num_devices: int
     engine: str
     engine_version: str
-    year: int | None
+    year: str  # as published: "2026", "2023-2024"
     prompt_tokens: int
     output_tokens: int
     concurrency: float | None

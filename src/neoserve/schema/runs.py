@@ -126,3 +126,23 @@ class TrialStory(Document, frozen=True, kw_only=True):
     standing: Standing | None  # of its candidate, by the whole campaign
     trial: Trial
     log: str = ""
+
+
+# Version history: 1, first.
+class CampaignState(Document, frozen=True, kw_only=True):
+    """A campaign that this server started. Its run has the evidence."""
+
+    schema: str = "neoserve/campaign-state/1"
+    id: str  # of its run, once it has a ledger
+    state: Literal["running", "stopping", "ended"]
+    since: str  # UTC, ISO 8601
+    elapsed_s: float
+    exit_code: int | None  # 0 certified, 1 nothing keeps the SLO, 2 bad ask, 3 not proven, 4 failed
+    lines: tuple[str, ...]  # the last of what it says
+
+
+class CampaignList(Document, frozen=True, kw_only=True):
+    """Campaigns of this server, the newest first."""
+
+    schema: str = "neoserve/campaign-list/1"
+    campaigns: tuple[CampaignState, ...]

@@ -78,11 +78,10 @@ class Rules(NamedTuple):
         if not self.token:
             return False
         scheme, _, given = authorization.partition(" ")
-        sessions = [value for part in cookies.split(";")
-                    for name, _, value in [part.strip().partition("=")] if name == COOKIE]  # fmt: skip
-        return (scheme.lower() == "bearer" and _same(given.strip(), self.token)) or any(
-            _same(value, self.session) for value in sessions
-        )
+        if scheme.lower() == "bearer" and _same(given.strip(), self.token):
+            return True
+        pairs = (part.strip().partition("=") for part in cookies.split(";"))
+        return any(name == COOKIE and _same(value, self.session) for name, _, value in pairs)
 
 
 def rules_for(host: str, token: str, also: Iterable[str] = ()) -> Rules:
