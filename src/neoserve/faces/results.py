@@ -6,6 +6,7 @@ file is opened part by part without following links.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator, Sequence
@@ -91,13 +92,13 @@ def _run_folders(folder: Path, depth: int) -> Iterator[Path]:
 
 
 def files_of(run: Path) -> tuple[str, ...]:
-    """Relative paths of a run's files, links left out."""
+    """Relative paths of a run's regular files."""
     found: list[str] = []
     for folder, names, files in os.walk(run):
         names.sort()
         here = Path(folder)
         found += [(here / f).relative_to(run).as_posix() for f in sorted(files)
-                  if not (here / f).is_symlink()]  # fmt: skip
+                  if stat.S_ISREG((here / f).lstat().st_mode)]  # fmt: skip
         if len(found) > _MAX_LISTED:
             break
     return tuple(found[:_MAX_LISTED])
@@ -107,28 +108,32 @@ def files_of(run: Path) -> tuple[str, ...]:
 def open_file(run: Path, name: str) -> Iterator[BinaryIO]:
     """A regular file of a run folder. Raises NoSuchRun for anything else."""
     parts = name.split("/")
+    missing = NoSuchRun(f"no file {name[:80]!r} in this run; its `files` list them")
     if any(part in ("", ".", "..") or "\0" in part for part in parts):
-        raise NoSuchRun(f"no file {name[:80]!r} in this run; its `files` list them")
-    fd = -1
+        raise missing
     try:
-        fd = os.open(run, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        for number, part in enumerate(parts):
-            flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-            if number < len(parts) - 1:
-                flags |= os.O_DIRECTORY
-            below = os.open(part, flags, dir_fd=fd)
-            os.close(fd)
-            fd = below
-    except (OSError, ValueError):
-        if fd >= 0:
-            os.close(fd)
-        raise NoSuchRun(f"no file {name[:80]!r} in this run; its `files` list them") from None
+        fd = _descriptor(run, parts)
+    except (OSError, UnicodeError):
+        raise missing from None
     with open(fd, "rb") as file:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode):
-            raise NoSuchRun(f"no file {name[:80]!r} in this run; its `files` list them")
-        if status.st_size > MAX_FILE_BYTES:
+        if os.fstat(fd).st_size > MAX_FILE_BYTES:
             raise AskError(
                 f"{name[:80]} has more than {MAX_FILE_BYTES // 2**20} MiB; read it on its host"
             )
         yield file
+
+
+def _descriptor(run: Path, parts: Sequence[str]) -> int:
+    """Of a regular file, each part opened in the folder before it. Raises OSError."""
+    fd = os.open(run, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    for number, part in enumerate(parts, 1):
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        try:
+            below = os.open(part, flags | os.O_DIRECTORY * (number < len(parts)), dir_fd=fd)
+        finally:
+            os.close(fd)
+        fd = below
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        return fd
+    os.close(fd)
+    raise OSError(errno.EINVAL, "no regular file")
