@@ -24,6 +24,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 COOKIE = "neoserve_session"
 TRUSTED = "neoserve.trusted"  # in a request's scope: it carried the token
 MAX_BODY_BYTES = 2**20
+_TOO_LARGE = f"the request is larger than {MAX_BODY_BYTES // 2**20} MiB; ask for less at once"
 _GUARDED = ("/api", "/mcp")
 _OPEN = ("/api/status", "/api/session")  # say whether a token is needed, and take it
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -135,12 +136,13 @@ class Guard:
         scope[TRUSTED] = self.rules.is_trusted(_one(headers, b"authorization"),
                                                _one(headers, b"cookie"))  # fmt: skip
         refused = self._fault(scope, headers)
+        if refused is None and scope["method"] not in ("GET", "HEAD"):
+            replayed = await _body(receive)
+            refused = Refused(413, _TOO_LARGE) if replayed is None else None
+            receive = replayed or receive
         if refused is None:
-            try:
-                await self.app(scope, _bounded(receive), answer.send)
-            except _TooLarge:
-                refused = Refused(413, _too_large())
-        if refused is not None and not answer.has_begun:
+            await self.app(scope, receive, answer.send)
+        else:
             await answer.refuse(refused)
 
     def _fault(self, scope: Scope, headers: dict[bytes, list[bytes]]) -> Refused | None:
@@ -160,16 +162,8 @@ class Guard:
             return Refused(401, "this server needs its token: Authorization: Bearer TOKEN")
         length = _one(headers, b"content-length")
         if length and (not length.isdecimal() or int(length) > MAX_BODY_BYTES):
-            return Refused(413, _too_large())
+            return Refused(413, _TOO_LARGE)
         return None
-
-
-class _TooLarge(Exception):
-    """A body that did not say how long it was."""
-
-
-def _too_large() -> str:
-    return f"the request is larger than {MAX_BODY_BYTES // 2**20} MiB; ask for less at once"
 
 
 def _headers(scope: Scope) -> dict[bytes, list[bytes]]:
@@ -183,29 +177,32 @@ def _one(headers: dict[bytes, list[bytes]], name: bytes) -> str:
     return b", ".join(headers.get(name, ())).decode("latin-1")
 
 
-def _bounded(receive: Receive) -> Receive:
-    num_bytes = 0
-
-    async def bounded() -> Message:
-        nonlocal num_bytes
+async def _body(receive: Receive) -> Receive | None:
+    """Everything that is sent, to be received again; null where it is too much."""
+    messages: list[Message] = []
+    num_bytes, has_more = 0, True
+    while has_more:
         message = await receive()
+        messages.append(message)
         num_bytes += len(message.get("body", b""))
         if num_bytes > MAX_BODY_BYTES:
-            raise _TooLarge
-        return message
+            return None
+        has_more = message["type"] == "http.request" and message.get("more_body", False)
 
-    return bounded
+    async def replay() -> Message:
+        return messages.pop(0) if messages else await receive()
+
+    return replay
 
 
 class _Answer:
     """What is sent, with the headers that every answer has."""
 
     def __init__(self, send: Send) -> None:
-        self._send, self.has_begun = send, False
+        self._send = send
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            self.has_begun = True
             given = {name.lower() for name, _ in message.get("headers", ())}
             more = [h for h in _HEADERS if h[0] not in given]
             if b"content-security-policy" not in given:
