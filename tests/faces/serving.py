@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
+import queue
 import re
-import select
 import subprocess
 import sys
-import time
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -58,24 +58,20 @@ def listening(*words: str) -> Iterator[Listening]:
     """Start a server on a free port; end it as Ctrl-C does."""
     process = subprocess.Popen(command(*words, "--port", "0"), stderr=subprocess.PIPE, text=True,
                                env=environment(), cwd=ROOT)  # fmt: skip
+    lines: queue.Queue[str] = queue.Queue()
+    assert process.stderr is not None
+    reader = threading.Thread(target=lambda: [lines.put(line) for line in process.stderr])
+    reader.start()
     try:
-        said = _line(process)
+        said = lines.get(timeout=60)
         found = re.match(r"(http://[^/ ]+)\S*", said)
         assert found, said
         token = ""
         if "token=" in said or "--token" in words or "--allow-tune" in words:
-            token = _line(process).rpartition(" ")[2].strip()
+            token = lines.get(timeout=60).rpartition(" ")[2].strip()
         yield Listening(found[1], token, process)
     finally:
         process.send_signal(2)
         process.wait(30)
+        reader.join(30)
         process.stderr.close()
-
-
-def _line(process: subprocess.Popen[str]) -> str:
-    deadline_s = time.monotonic() + 60
-    while time.monotonic() < deadline_s:
-        if select.select([process.stderr], [], [], 1)[0]:
-            return process.stderr.readline()
-        assert process.poll() is None, "the server ended"
-    raise AssertionError("the server said nothing for a minute")
