@@ -63,12 +63,12 @@ def listening(*words: str) -> Iterator[Listening]:
     reader = threading.Thread(target=lambda: [lines.put(line) for line in process.stderr])
     reader.start()
     try:
-        said = lines.get(timeout=60)
+        said = lines.get(timeout=180)
         found = re.match(r"(http://[^/ ]+)\S*", said)
         assert found, said
         token = ""
         if "token=" in said or "--token" in words or "--allow-tune" in words:
-            token = lines.get(timeout=60).rpartition(" ")[2].strip()
+            token = lines.get(timeout=180).rpartition(" ")[2].strip()
         yield Listening(found[1], token, process)
     finally:
         process.send_signal(2)

@@ -23,8 +23,9 @@ from neoserve.evidence.run import Run
 from neoserve.faces.accuracy_page import accuracy_page
 from neoserve.faces.cli import COMMANDS, parser_of
 from neoserve.faces.ui import rules_of
+from neoserve.schema.answers import Listening
 
-from .serving import CANONICAL, ROOT, RUN, environment, listening
+from .serving import CANONICAL, ROOT, RUN, command, environment, listening
 
 Refused = Callable[..., str]
 
@@ -37,6 +38,7 @@ Refused = Callable[..., str]
         (("ui", "--token", "short"), "--token has 5 characters; expected at least 16"),
         (("ui", "--token", "has a blank in it, see"), "printable ASCII"),
         (("ui", "--token", "ü" * 20), "printable ASCII"),
+        (("mcp", "--json"), "--json goes with --http"),
         (("ui", "--port", "70000"), "--port is 70000; expected 0 to 65535"),
     ],
 )  # fmt: skip
@@ -69,7 +71,7 @@ def test_what_is_not_installed_is_told(
         "importlib.util.find_spec", lambda name, *a: None if name == missing else find(name, *a)
     )
     sentence = refused(*words)
-    assert f"this needs {missing}" in sentence
+    assert f"this needs {missing}" in sentence or f", {missing}" in sentence
     assert said in sentence
 
 
@@ -148,6 +150,22 @@ def test_the_address_that_is_printed_is_one_to_open(tmp_path: Path) -> None:
             asked.request("POST", "/api/session", body, {"authorization": f"Bearer {token}"})
             assert asked.getresponse().status == status
             asked.close()
+
+
+def test_a_program_reads_where_the_server_is(tmp_path: Path) -> None:
+    process = subprocess.Popen(command("ui", "--json", "--port", "0", "--allow-tune"), text=True,
+                               stdout=subprocess.PIPE, env=environment(), cwd=tmp_path)  # fmt: skip
+    try:
+        said = "".join(iter(process.stdout.readline, "}\n")) + "}"
+        found = Listening.parse_json(said, "stdout")
+        assert found.url.endswith(f"/#token={found.token}")
+        address = urlsplit(found.url)
+        with socket.create_connection((address.hostname, address.port), timeout=30):
+            pass
+    finally:
+        process.send_signal(2)
+        process.wait(60)
+        process.stdout.close()
 
 
 def test_the_registrys_file_starts_this_program() -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import EXIT_MET, AskError, Error
+from ..schema.answers import Listening
 from .campaigns import Campaigns
 from .http.guard import Rules, rules_for
 from .results import Results
@@ -29,10 +30,7 @@ def need(extra: str, *modules: str) -> None:
     """Raises AskError where an extra is not installed."""
     missing = [name for name in modules if importlib.util.find_spec(name) is None]
     if missing:
-        raise AskError(
-            f"this needs {' and '.join(missing)}: pip install 'neoserve[{extra}]' (or [ui], which "
-            "has both)"
-        )
+        raise AskError(f"this needs {', '.join(missing)}: pip install 'neoserve[{extra}]'")
 
 
 def desk_for(folders: list[str], *, is_local: bool, may_tune: bool) -> Desk:
@@ -76,6 +74,8 @@ def run_ui(args: argparse.Namespace, note: Callable[[str], None]) -> int:
 
 def run_mcp(args: argparse.Namespace, note: Callable[[str], None]) -> int:
     """Serve agents until the client leaves, or Ctrl-C."""
+    if args.json and not args.http:
+        raise AskError("stdout speaks MCP here: --json goes with --http")
     need("mcp", "mcp")
     desk = desk_for(args.results or [], is_local=not args.http, may_tune=args.allow_tune)
     from .mcp import make_server, serve_stdio
@@ -107,9 +107,13 @@ def _listen(
     sock = _socket(args.host, args.port)
     host, port = sock.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
-    note(f"http://{shown}:{port}{path}  {what}; Ctrl-C ends it")
-    if rules.token:
-        note(f"its token, for Authorization: Bearer TOKEN: {rules.token}")
+    url = f"http://{shown}:{port}{path}"
+    if args.json:
+        print(Listening(url=url, token=rules.token).to_pretty_json(), flush=True)
+    else:
+        note(f"{url}  {what}; Ctrl-C ends it")
+        if rules.token:
+            note(f"its token, for Authorization: Bearer TOKEN: {rules.token}")
     config = uvicorn.Config(
         app, log_level="warning", lifespan="on", server_header=False,
         timeout_graceful_shutdown=2, h11_max_incomplete_event_size=65536,
