@@ -29,7 +29,8 @@ from neoserve.evidence.recommended import recommended
 from neoserve.evidence.verify import verify_run
 from neoserve.faces.agents import told
 from neoserve.faces.results import Results
-from neoserve.faces.tools import BY_NAME, TOOLS, Desk
+from neoserve.faces.tool import Desk
+from neoserve.faces.tools import BY_NAME, TOOLS
 from neoserve.measure.figures import recompute
 
 INSPECTOR = "NEOSERVE_INSPECTOR"  # the folder that npm installed it into

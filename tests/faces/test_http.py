@@ -24,7 +24,7 @@ from neoserve.faces.http.guard import COOKIE, MAX_BODY_BYTES, Rules, rules_for
 from neoserve.faces.http.pages import policy, read_pages
 from neoserve.faces.mcp import make_server
 from neoserve.faces.results import Results
-from neoserve.faces.tools import Desk
+from neoserve.faces.tool import Desk
 
 from .conftest import Cli
 from .serving import CANONICAL, QUESTION, RUN

@@ -15,7 +15,8 @@ from starlette.exceptions import HTTPException
 from ... import __version__
 from ...errors import Error
 from ..published import published
-from ..tools import BY_NAME, Desk
+from ..tool import Desk
+from ..tools import BY_NAME
 from .answers import document, on_error, on_http, on_invalid, words_of
 from .guard import Guard, Rules
 from .openapi import describe
