@@ -62,7 +62,7 @@ def inspect(way: str, server: Listening, *words: str) -> tuple[int, Any, str]:
     catalog = programs.parent / "catalog.json"
     done = subprocess.run(
         [str(programs / "node"), str(programs / "mcp-inspector"), "--cli", *target,
-         "--protocol-era", era, *words],
+         "--protocol-era", era, "--connect-timeout", "0", *words],
         capture_output=True, text=True, timeout=120, check=False, cwd=ROOT,
         env={**environment(), "MCP_CATALOG_PATH": str(catalog)},
     )  # fmt: skip
