@@ -116,8 +116,10 @@ def _attention(item: Item) -> dict[str, Any]:
         for span, stride, *costs in spans(mixer, kv_dtype, d.tensor_parallel):
             total = sums.setdefault((span, stride), np.zeros(3))
             total += count * np.array(costs)
-    found: dict[str, Any] = {"span": np.full(_SPANS, np.inf), "stride": np.ones(_SPANS), "bytes": np.zeros(_SPANS),
-             "decode_flops": np.zeros(_SPANS), "prompt_flops": np.zeros(_SPANS)}  # fmt: skip
+    found: dict[str, Any] = {
+        "span": np.full(_SPANS, np.inf), "stride": np.ones(_SPANS), "bytes": np.zeros(_SPANS),
+        "decode_flops": np.zeros(_SPANS), "prompt_flops": np.zeros(_SPANS),
+    }  # fmt: skip
     for place, ((span, stride), costs) in enumerate(sums.items()):
         found["span"][place], found["stride"][place] = span, stride
         found["bytes"][place], found["decode_flops"][place], found["prompt_flops"][place] = costs
@@ -162,7 +164,8 @@ class Rows:
         self.expert_read_s = (
             g["expert_bytes"] * (busiest / (read * c["expert_memory_share"]))[:, None]
         )
-        flops = g["expert_peak"] * c["matrix_share"] * c["expert_share"] * expert_share(g["expert_kind"], c)
+        share = c["expert_share"] * expert_share(g["expert_kind"], c)
+        flops = g["expert_peak"] * c["matrix_share"] * share
         self.expert_token_s = g["expert_flops"] * (busiest / flops)[:, None]
         attend = (g["half_peak"] * c["attention_share"])[:, None]
         read = g["bandwidth"] * c["kv_share"] * np.where(g["kv_packed"], c["kv_packed_share"], 1.0)

@@ -1,6 +1,7 @@
-"""Sample kernel times from AIConfigurator's operator tables into one small CSV.
+r"""Sample kernel times from AIConfigurator's operator tables into one small CSV.
 
-    python scripts/sample_operators.py aiconfigurator_core-0.12.0-*.whl --out tests/data/operators.csv
+    python scripts/sample_operators.py aiconfigurator_core-0.12.0-*.whl \
+        --out tests/data/operators.csv
 
 The wheel (Apache-2.0, PyPI) holds single kernels that NVIDIA measured inside vLLM, SGLang and
 TensorRT-LLM. Of each table some shapes are drawn, evenly, from those that serving meets: products
@@ -103,8 +104,10 @@ def sampled(wheel: Path) -> Frame:
                 continue
             op, chosen, keep = KINDS[match[4]]
             rows = chosen(pd.read_parquet(io.BytesIO(archive.read(name))))
-            rows = rows.assign(op=op, hardware=HARDWARE[match[1]], engine=ENGINES[match[2]],
-                               version=match[3], latency_us=(rows.latency * 1e3).round(2))  # fmt: skip
+            rows = rows.assign(
+                op=op, hardware=HARDWARE[match[1]], engine=ENGINES[match[2]], version=match[3],
+                latency_us=(rows.latency * 1e3).round(2),
+            )  # fmt: skip
             for _, group in rows.groupby("dtype", sort=True):
                 found.append(group.sample(min(keep, len(group)), random_state=0))
     return pd.concat(found).reindex(columns=list(COLUMNS))

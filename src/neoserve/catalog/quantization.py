@@ -81,7 +81,7 @@ WEIGHT_SCHEMES: tuple[WeightScheme, ...] = (
     ),
     WeightScheme(
         name="mxfp4", bits=4 + 8 / 32, compute="mxfp8", aliases=("mxfp4-w4a16",),
-        note="one 8-bit exponent per 32; gpt-oss kernels multiply in 16 bits, by mxfp8 on B200/B300",
+        note="one 8-bit exponent per 32; gpt-oss kernels multiply in 16 bits; B200: by mxfp8",
         source="OCP Microscaling 1.0",
     ),
     WeightScheme(

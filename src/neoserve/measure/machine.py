@@ -52,10 +52,10 @@ def local_machine() -> Machine:
     host = host_print()
     bandwidth_bytes_per_s = read_bandwidth_bytes_per_s(max(1, round(usable_cores(host))))
     spec = describe(host, bandwidth_bytes_per_s, datetime.date.today().isoformat())
-    notes = [f"local: {usable_cores(host):.3g} cores that read {bandwidth_bytes_per_s / 1e9:.3g} GB/s "
-             "together, measured now"]  # fmt: skip
-    if host.load_average_1min > 1.5 * usable_cores(host):
-        notes.append(f"other programs run here (load {host.load_average_1min:.3g}): they slow memory")
+    cores, gb_per_s = usable_cores(host), bandwidth_bytes_per_s / 1e9
+    notes = [f"local: {cores:.3g} cores that read {gb_per_s:.3g} GB/s together, measured now"]
+    if (load := host.load_average_1min) > 1.5 * cores:
+        notes.append(f"other programs run here (load {load:.3g}): they slow its memory down")
     notes += [f"{gpu.name} is here, too: name it as hardware" for gpu in dict.fromkeys(gpus())]
     return Machine(id="local", hardware=spec, num_devices=1, notes=tuple(notes))
 
