@@ -1,0 +1,114 @@
+"""Which function an address belongs to: by symbols, unwind tables, or nearness."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from .encodings import Indexes
+from .image import Image, SymbolTable
+
+_FUNC, _IFUNC, _NOTYPE = 2, 10, 0
+_GAP_BYTES = 4 * 512  # instructions further apart than this are of different unnamed kernels
+_DOLLAR, _D, _X = b"$dx"
+
+UNNAMED = ("eh_frame", "cluster")
+
+
+class Functions(NamedTuple):
+    """Ranges of addresses, ascending; none overlaps the next."""
+
+    start: Indexes
+    end: Indexes
+    table: Indexes  # index into Image.tables; -1: known by unwind data
+    row: Indexes  # of the symbol
+
+    def at(self, addresses: Indexes) -> Indexes:
+        """Index of the function at each address, -1 where none is known."""
+        if not len(self.start):
+            return np.full(len(addresses), -1, np.int64)
+        found = np.searchsorted(self.start, addresses, "right") - 1
+        return np.where((found >= 0) & (addresses < self.end[found]), found, -1)
+
+
+def functions(image: Image) -> Functions:
+    """Named ones first; between them those that only the unwind table knows."""
+    starts, ends, tables, rows = [], [], [], []
+    for i, table in enumerate(image.tables):
+        row = _code_symbols(image, table)
+        starts.append(table.rows["value"][row].astype(np.int64))
+        ends.append(starts[-1] + table.rows["size"][row].astype(np.int64))
+        tables.append(np.full(len(row), i, np.int64))
+        rows.append(row)
+    starts.append(image.unwind.start)
+    ends.append(image.unwind.end)
+    tables.append(np.full(len(starts[-1]), -1, np.int64))
+    rows.append(np.full(len(starts[-1]), -1, np.int64))
+    start, end = np.concatenate(starts), np.concatenate(ends)
+    table_of, row_of = np.concatenate(tables), np.concatenate(rows)
+    # Of several at one address the first: names before none, .symtab before .dynsym, sized first.
+    order = np.lexsort((end == start, np.where(table_of < 0, len(image.tables), table_of), start))
+    start, end, table_of, row_of = (a[order] for a in (start, end, table_of, row_of))
+    first = np.ones(len(start), np.bool_)
+    first[1:] = start[1:] != start[:-1]
+    start, end, table_of, row_of = (a[first] for a in (start, end, table_of, row_of))
+    return Functions(start, _ends(image, start, end), table_of, row_of)
+
+
+def _ends(image: Image, start: Indexes, end: Indexes) -> Indexes:
+    """Without a size a function goes on to the next one, or to the end of its section."""
+    if not len(start):
+        return end
+    section_starts = np.array([s.address for s in image.sections], np.int64)
+    section_ends = np.array([s.address + s.size for s in image.sections], np.int64)
+    limit = section_ends[np.maximum(np.searchsorted(section_starts, start, "right") - 1, 0)]
+    limit[:-1] = np.minimum(limit[:-1], start[1:])
+    return np.where(end > start, np.minimum(end, limit), limit)
+
+
+def _code_symbols(image: Image, table: SymbolTable) -> Indexes:
+    """Functions, and the untyped labels that assembly leaves; those of an executable section."""
+    rows = table.rows
+    kind = rows["info"] & 15
+    is_code = (kind == _FUNC) | (kind == _IFUNC) | ((kind == _NOTYPE) & (rows["name"] != 0))
+    found = np.flatnonzero(is_code & (rows["section"] != 0))
+    value = rows["value"][found]
+    inside = np.zeros(len(found), np.bool_)
+    for section in image.sections:
+        inside |= (value >= section.address) & (value < section.address + section.size)
+    found = found[inside]
+    return np.asarray(found[_byte(table, found, 0) != _DOLLAR], np.int64)
+
+
+def _byte(table: SymbolTable, rows: Indexes, i: int) -> Indexes:
+    at = np.minimum(table.rows["name"][rows].astype(np.int64) + i, len(table.strings) - 1)
+    return table.strings[at].astype(np.int64)
+
+
+def in_data(image: Image, addresses: Indexes) -> npt.NDArray[np.bool_]:
+    """Whether .symtab's mapping symbols say of an address that data lies there."""
+    for table in image.tables:
+        rows = np.flatnonzero(table.rows["section"] != 0)
+        rows = rows[_byte(table, rows, 0) == _DOLLAR]
+        letter = _byte(table, rows, 1)
+        rows = rows[((letter == _D) | (letter == _X)) & np.isin(_byte(table, rows, 2), (0, 46))]
+        if len(rows):
+            places = table.rows["value"][rows].astype(np.int64)
+            is_data = _byte(table, rows, 1) == _D
+            order = np.lexsort((is_data, places))
+            places, is_data = places[order], is_data[order]
+            found = np.searchsorted(places, addresses, "right") - 1
+            return np.asarray((found >= 0) & is_data[found], np.bool_)
+    return np.zeros(len(addresses), np.bool_)
+
+
+def clusters(addresses: Indexes, known: Functions) -> Indexes:
+    """Of each of these ascending addresses the number of its cluster, from 0: no far gap, and no
+    known function between."""
+    if not len(addresses):
+        return addresses
+    before = np.searchsorted(known.start, addresses)
+    is_new = (np.diff(addresses) > _GAP_BYTES) | (np.diff(before) > 0)
+    return np.concatenate([[0], np.cumsum(is_new)])

@@ -1,0 +1,103 @@
+"""Look into a target: every ELF file of it, each with its digest."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from ...errors import AskError
+from ...schema.isa import IsaBinary, IsaReport, IsaSkipped, Verdict
+from . import arm
+from .image import Image, read_image
+from .target import Kind, Part, parts
+
+Say = Callable[[str], None]
+
+_ROOT = Path("/")
+
+
+def look(
+    kind: Kind, target: str, *, precision: str = "", only_named: bool = False, note: Say,
+    root: Path = _ROOT,
+) -> IsaReport:  # fmt: skip
+    """Raises AskError where nothing of the target can be looked into, or none of it is for Arm
+    and a precision is asked for."""
+    binaries: list[IsaBinary] = []
+    skipped: list[IsaSkipped] = []
+    for part in parts(kind, target, root):
+        if kind != "file":
+            note(f"  {part.name}")
+        try:
+            binaries.append(_binary(part, precision, only_named))
+        except AskError as error:
+            if kind == "file":
+                raise
+            skipped.append(IsaSkipped(part.name, str(error)))
+    if not binaries:
+        first = f"; first: {skipped[0].reason}" if skipped else ""
+        raise AskError(f"{target} holds no ELF file that can be looked into{first}")
+    verdict, reason = _together(binaries, precision) if precision else (None, "")
+    return IsaReport(
+        target=target, kind=kind, precision=precision, verdict=verdict, reason=reason,
+        binaries=tuple(binaries), skipped=tuple(skipped),
+    )  # fmt: skip
+
+
+def _binary(part: Part, precision: str, only_named: bool) -> IsaBinary:
+    if part.data is None:
+        raise AskError(part.reason)
+    image = read_image(part.name, part.data)
+    is_arm = image.architecture == "aarch64"
+    if not is_arm and (precision or only_named):
+        asked = f"--precision {precision}" if precision else "--kernels"
+        raise AskError(f"{part.name} is for {image.architecture}; {asked} is about kernels for "
+                       "aarch64")  # fmt: skip
+    with ThreadPoolExecutor(1) as beside:  # hashing leaves the interpreter to the scan
+        digest = beside.submit(lambda: hashlib.sha256(image.data).hexdigest())
+        return _of_arm(image, only_named, digest.result) if is_arm else _of_x86(
+            image, digest.result)  # fmt: skip
+
+
+def _of_arm(image: Image, only_named: bool, digest: Callable[[], str]) -> IsaBinary:
+    found = arm.inspect(image, only_named=only_named)
+    return IsaBinary(
+        name=image.name, sha256=digest(), size_bytes=len(image.data), architecture="aarch64",
+        code_bytes=_code_bytes(image), scanned_bytes=found.scanned_bytes,
+        num_functions=found.num_functions, is_stripped=_is_stripped(image), forms=found.forms,
+        in_inner_loops=found.in_inner_loops, num_in_data=found.num_in_data,
+        functions=found.functions, verdicts=found.verdicts,
+    )  # fmt: skip
+
+
+def _of_x86(image: Image, digest: Callable[[], str]) -> IsaBinary:
+    from . import x86
+
+    found = x86.inspect(image)
+    return IsaBinary(
+        name=image.name, sha256=digest(), size_bytes=len(image.data), architecture="x86_64",
+        code_bytes=_code_bytes(image), scanned_bytes=found.scanned_bytes,
+        num_functions=found.num_functions, is_stripped=_is_stripped(image), forms=found.forms,
+        in_inner_loops={}, functions=found.functions,
+    )  # fmt: skip
+
+
+def _code_bytes(image: Image) -> int:
+    return sum(section.size for section in image.sections)
+
+
+def _is_stripped(image: Image) -> bool:
+    return all(table.name != ".symtab" for table in image.tables)
+
+
+def _together(binaries: list[IsaBinary], precision: str) -> tuple[Verdict, str]:
+    """FAIL if any fails, else PASS if any passes; whatever the rest of the target is."""
+    judged = [(b, v) for b in binaries for v in b.verdicts if v.precision == precision]
+    for wanted in ("FAIL", "PASS"):
+        for binary, verdict in judged:
+            if verdict.verdict == wanted:
+                return verdict.verdict, f"{binary.name}: {verdict.reason}"
+    binary, verdict = max(judged, key=lambda both: len(both[0].functions))
+    return verdict.verdict, f"{binary.name}: {verdict.reason}" if len(judged) == 1 else (
+        f"none of {len(judged)} files: in {binary.name} {verdict.reason}")  # fmt: skip

@@ -1,0 +1,99 @@
+"""Innermost loops by back edges: a branch to an earlier address of the same function."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from .encodings import Indexes, Words
+
+_MAX_WORDS = 2048  # of a loop
+_SPAN_WORDS = 1 << 20  # read at once
+
+
+class Loops(NamedTuple):
+    """Ranges of word indexes, both ends in the loop, ascending by their ends."""
+
+    first: Indexes
+    last: Indexes
+    is_inner: npt.NDArray[np.bool_]  # contains no other back edge
+
+    def inner_at(self, indexes: Indexes) -> Indexes:
+        """Index of the innermost loop around each word, -1 where there is none."""
+        return _around(self.first, self.last, np.flatnonzero(self.is_inner), indexes)
+
+    def holds(self, indexes: Indexes) -> npt.NDArray[np.bool_]:
+        """Whether any loop is around each word."""
+        if not len(self.first):
+            return np.zeros(len(indexes), np.bool_)
+        order = np.argsort(self.first, kind="stable")
+        reach = np.maximum.accumulate(self.last[order])
+        before = np.searchsorted(self.first[order], indexes, "right") - 1
+        return (before >= 0) & (reach[np.maximum(before, 0)] >= indexes)
+
+
+def _around(first: Indexes, last: Indexes, inner: Indexes, indexes: Indexes) -> Indexes:
+    # None contains another, so their starts ascend with their ends, and the first that ends
+    # behind a word is around it if any is.
+    if not len(inner):
+        return np.full(len(indexes), -1, np.int64)
+    at = np.minimum(np.searchsorted(last[inner], indexes), len(inner) - 1)
+    found = inner[at]
+    return np.where((first[found] <= indexes) & (indexes <= last[found]), found, -1)
+
+
+def loops_near(words: Words, indexes: Indexes, owner: Indexes) -> Loops:
+    """Loops around these ascending word indexes. `owner` gives starts of functions as indexes."""
+    firsts, lasts = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for start, end in _windows(indexes, len(words)):
+        first, last = _back_edges(words[start:end])
+        firsts.append(first + start)
+        lasts.append(last + start)
+    first, last = np.concatenate(firsts), np.concatenate(lasts)
+    keep = np.searchsorted(owner, first, "right") == np.searchsorted(owner, last, "right")
+    first, last = first[keep], last[keep]
+    # A loop contains an earlier-ending one if that one starts not before it.
+    is_inner = np.ones(len(first), np.bool_)
+    if len(first):
+        is_inner[1:] = np.maximum.accumulate(first)[:-1] < first[1:]
+    return Loops(first, last, is_inner)
+
+
+def _windows(indexes: Indexes, size: int) -> list[tuple[int, int]]:
+    """What is within a loop's length of any of them, in pieces that do not overlap."""
+    if not len(indexes):
+        return []
+    cuts = np.flatnonzero(np.diff(indexes) > 2 * _MAX_WORDS) + 1
+    starts = indexes[np.concatenate([[0], cuts])] - _MAX_WORDS
+    ends = indexes[np.concatenate([cuts - 1, [len(indexes) - 1]])] + _MAX_WORDS + 1
+    spans = zip(np.maximum(starts, 0).tolist(), np.minimum(ends, size).tolist(), strict=True)
+    return list(spans)
+
+
+def _back_edges(words: Words) -> tuple[Indexes, Indexes]:
+    """(target, branch) of B, B.cond, CBZ, CBNZ, TBZ, TBNZ that go back, by their branch."""
+    is_b = (words & np.uint32(0xFC000000)) == 0x14000000
+    is_cond = (words & np.uint32(0xFF000000)) == 0x54000000
+    is_compare = (words & np.uint32(0x7E000000)) == 0x34000000
+    is_test = (words & np.uint32(0x7E000000)) == 0x36000000
+    at = np.flatnonzero(is_b | is_cond | is_compare | is_test)
+    word = words[at]
+    offset = np.where(is_b[at], _signed(word, 0, 26),
+                      np.where(is_test[at], _signed(word, 5, 14), _signed(word, 5, 19)))  # fmt: skip
+    target = at + offset
+    back = (offset < 0) & (offset >= -_MAX_WORDS) & (target >= 0)
+    return target[back], at[back]
+
+
+def _signed(word: Words, low: int, bits: int) -> Indexes:
+    value = (word >> np.uint32(low)).astype(np.int64) & ((1 << bits) - 1)
+    return value - ((value >> (bits - 1)) << bits)
+
+
+def is_code(words: Words) -> bool:
+    """Whether no word lies where A64's top level has nothing: bits 28 to 25 (DDI 0487, C4.1)."""
+    group = (words >> np.uint32(25)) & np.uint32(15)
+    reserved = (group == 1) | (group == 3) | ((group == 0) & ((words >> np.uint32(31)) == 0))
+    return not bool(reserved.any())
