@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from collections.abc import Callable
 
 import msgspec
@@ -15,7 +16,8 @@ from .tables import table, wrap
 Say = Callable[[str], None]
 
 _LIBRARIES = {"numpy": "numpy", "elftools": "pyelftools", "iced_x86": "iced-x86"}
-_SHOWN = 12  # functions of a file
+_NONE = "none"  # no precision's name
+_SHOWN, _SHOWN_OF_MANY = 12, 4  # functions of a file
 
 
 class IsaAsk(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,42 +53,43 @@ def exit_code(found: IsaReport) -> int:
 def show_isa(found: IsaReport) -> str:
     """For people: what is there, and that being there is all it shows."""
     telling = [b for b in found.binaries if b.forms or any(v.kernels for v in b.verdicts)]
-    blocks = [_binary(binary) for binary in telling]
+    num_shown = _SHOWN if len(telling) == 1 else _SHOWN_OF_MANY
+    # asked of one file, its verdict is the last line; of several, each has its own as well
+    asked = found.precision if len(found.binaries) > 1 else _NONE if found.precision else ""
+    blocks = [_binary(binary, asked, num_shown) for binary in telling]
     if quiet := len(found.binaries) - len(telling):
-        blocks.append(wrap(f"{quiet} more file{'s' * (quiet != 1)} without any such instruction",
-                           ""))  # fmt: skip
+        blocks.append(f"Files without any such instruction: {quiet}")
     if found.skipped:
-        blocks.append("\n".join(["Not looked into", *(wrap(f"{s.name}: {s.reason}")
-                                                      for s in found.skipped[:5])]))  # fmt: skip
+        reasons = [wrap(f"{skipped.name}: {skipped.reason}") for skipped in found.skipped[:5]]
+        blocks.append("\n".join([f"Not looked into: {len(found.skipped)}", *reasons]))
     if found.verdict is not None:
-        blocks.append(wrap(f"{found.verdict} for {found.precision.upper()}: {found.reason}.", ""))
+        blocks.append(wrap(f"{found.verdict} for {found.precision.upper()}. {found.reason}.", ""))
     blocks.append("Present is not executed: this says what the files hold, not what has run.")
     return "\n\n".join(blocks)
 
 
-def _binary(binary: IsaBinary) -> str:
-    names = "stripped" if binary.is_stripped else "with symbols"
+def _binary(binary: IsaBinary, precision: str, num_shown: int) -> str:
+    names = "without a symbol table" if binary.is_stripped else "with symbols"
     part = ""
     if binary.scanned_bytes < binary.code_bytes:
-        part = f", {show_bytes(binary.scanned_bytes)} of it looked at"
-    lines = [
-        wrap(f"{binary.name}", ""),
-        f"  {binary.architecture}, {show_bytes(binary.code_bytes)} of code{part}, "
-        f"{show_count(binary.num_functions)} functions, {names}",
-        f"  sha256 {binary.sha256}",
+        part = f" ({show_bytes(binary.scanned_bytes)} looked at)"
+    blocks = [
+        f"{binary.name}\n  {binary.architecture}, {show_bytes(binary.code_bytes)} of code{part}, "
+        f"{show_count(binary.num_functions)} functions, {names}\n  sha256 {binary.sha256}"
     ]
     if binary.forms:
-        lines += ["", _forms(binary)]
+        blocks.append(_forms(binary))
     if binary.functions:
-        lines += ["", _functions(binary)]
-    if binary.verdicts:
-        lines += ["", *(wrap(f"{v.precision.upper()}: {v.verdict}, {v.reason}")
-                        for v in binary.verdicts)]  # fmt: skip
-    return "\n".join(lines)
+        blocks.append(_functions(binary, num_shown))
+    verdicts = [v for v in binary.verdicts if precision in ("", v.precision)]
+    if verdicts:
+        blocks.append("\n".join(wrap(f"{v.precision.upper()} {v.verdict}: {v.reason}", "")
+                                for v in verdicts))  # fmt: skip
+    return "\n\n".join(blocks)
 
 
 def _forms(binary: IsaBinary) -> str:
-    """Counts, and how many of them lie in innermost loops."""
+    """Counts, and on Arm how many of them lie in innermost loops."""
     is_arm = binary.architecture == "aarch64"
     header = ["instruction", "there", *(["in inner loops"] if is_arm else [])]
     rows = [
@@ -96,35 +99,34 @@ def _forms(binary: IsaBinary) -> str:
     return table(header, rows, [False] + [True] * (len(header) - 1))
 
 
-def _functions(binary: IsaBinary) -> str:
-    rows = [_row(function) for function in binary.functions[:_SHOWN]]
-    left = len(binary.functions) - len(rows)
-    more = f"\n  and {show_count(left)} more (--json lists them)" if left else ""
-    header = ["function", "holds", "inner loop", "MAC a pass"]
-    return table(header, rows, [False, False, False, True]) + more
+def _functions(binary: IsaBinary, num_shown: int) -> str:
+    """Names are long: what a function holds stands below it."""
+    lines = ["Functions that hold most"]
+    for function in binary.functions[:num_shown]:
+        lines += [f"  {readable(function.name)}", wrap(_holds(function), "    ")]
+    if left := len(binary.functions) - num_shown:
+        lines += [f"  and {show_count(left)} more (--json lists them)"] * (left > 0)
+    return "\n".join(lines)
 
 
-def _row(function: IsaFunction) -> list[str]:
+def _holds(function: IsaFunction) -> str:
+    there = ", ".join(f"{num} {form}" for form, num in function.forms.items())
     fullest = max(function.loops, key=lambda loop: loop.macs, default=None)
-    holds = ", ".join(f"{num} {form}" for form, num in function.forms.items())
     if fullest is None:
-        return [readable(function.name), holds, "", ""]
-    return [
-        readable(function.name), holds,
-        f"{sum(fullest.forms.values())} of {fullest.num_instructions} instructions",
-        show_count(fullest.macs) if fullest.macs else "",
-    ]  # fmt: skip
+        return there
+    macs = f", {show_count(fullest.macs)} MAC a pass" if fullest.macs else ""
+    return (f"{there}; inner loop: {sum(fullest.forms.values())} of "
+            f"{fullest.num_instructions} instructions{macs}")  # fmt: skip
 
 
 def readable(symbol: str) -> str:
     """The plain names within a C++ symbol (Itanium ABI); others as they are."""
-    rest = symbol.removeprefix("_ZN").removeprefix("K")
-    if rest == symbol:
+    start = re.match(r"_Z(N[KVrO]*|L)?", symbol)
+    if start is None:
         return symbol
-    names = []
-    while rest[:1].isdigit():
-        digits = len(rest) - len(rest.lstrip("0123456789"))
-        end = digits + int(rest[:digits])
-        names.append(rest[digits:end].replace("_GLOBAL__N_1", "(anonymous)"))
-        rest = rest[end:]
-    return "::".join(names) or symbol
+    names, rest = [], symbol[start.end() :]
+    while (digits := re.match(r"L?([0-9]+)", rest)) is not None:
+        end = digits.end() + int(digits[1])
+        names.append(rest[digits.end() : end].replace("_GLOBAL__N_1", "(anonymous)"))
+        rest = rest[end:] if symbol.startswith("_ZN") else ""
+    return "::".join(names) + "<>" * rest.startswith("I") if names else symbol

@@ -65,6 +65,7 @@ class IsaBinary(Document, frozen=True, kw_only=True):
     forms: dict[str, int]
     in_inner_loops: dict[str, int]  # of them; AArch64 alone
     num_in_data: int = 0  # words that look like one, in what .symtab says is data; not counted
+    num_undecoded: int = 0  # places that look like one in no known function; of x86-64 alone
     functions: tuple[IsaFunction, ...] = ()
     verdicts: tuple[IsaVerdict, ...] = ()  # AArch64 alone
 

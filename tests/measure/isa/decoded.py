@@ -22,8 +22,10 @@ def form_of(mnemonic: str, operands: str) -> str:
     if mnemonic in _PLAIN:
         if kinds == "vvv":
             return f"{mnemonic}.{suffix or 'v'}"
-        if kinds == "zzz" and widths in ("sbb", "dhh", "shh") and (
-            widths != "shh" or mnemonic.startswith("bf")
+        if (
+            kinds == "zzz"
+            and widths in ("sbb", "dhh", "shh")
+            and (widths != "shh" or mnemonic.startswith("bf"))
         ):  # SVE2.1 sums 16-bit products in 32 bits, in another encoding
             return f"{mnemonic}.z{suffix}"
     if mnemonic in ("bfmlalb", "bfmlalt"):
@@ -46,7 +48,7 @@ def form_of(mnemonic: str, operands: str) -> str:
 
 
 def form_by_capstone(word: int) -> str:
-    """"" too for a word that is no instruction."""
+    """ "" too for a word that is no instruction."""
     for _, _, mnemonic, operands in _decoder.disasm_lite(word.to_bytes(4, "little"), 0):
         return form_of(mnemonic, operands)
     return ""

@@ -59,8 +59,9 @@ def inspect(image: Image, *, only_named: bool = False) -> Found:
         (promise, by_address.get(address) or IsaFunction("", address, 0, "symtab", {}))
         for address, promise in promised.items()
     ]
+    unnamed = [function for function in found if function.address not in promised]
     verdicts = tuple(
-        judge(p, kernels_of([n for n in named if n[0].precision == p]), found) for p in PRECISIONS
+        judge(p, kernels_of([n for n in named if n[0].precision == p]), unnamed) for p in PRECISIONS
     )
     return Found(
         sum(4 * len(region.words) for region in regions), len(known.start), tally(hits.form),

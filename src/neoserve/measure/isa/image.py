@@ -24,8 +24,8 @@ _HEADER_BYTES = 64
 _ARCHITECTURES = {"EM_AARCH64": "aarch64", "EM_X86_64": "x86_64"}
 _KINDS = {"ET_EXEC", "ET_DYN"}
 _STARTS = {
-    b"PK\x03\x04": "a zip archive", b"!<arch>\n": "an archive of object files", b"MZ": "for Windows",
-    b"\xcf\xfa\xed\xfe": "for macOS", b"\xca\xfe\xba\xbe": "for macOS", b"\x1f\x8b": "gzip data",
+    b"PK\x03\x04": "a zip archive", b"!<arch>\n": "an archive of object files",
+    b"MZ": "for Windows", b"\xcf\xfa\xed\xfe": "for macOS", b"\xca\xfe\xba\xbe": "for macOS", b"\x1f\x8b": "gzip data",
     b"#!": "a script",
 }  # fmt: skip
 _SYMBOL = np.dtype([

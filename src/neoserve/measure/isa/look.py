@@ -79,7 +79,7 @@ def _of_x86(image: Image, digest: Callable[[], str]) -> IsaBinary:
         name=image.name, sha256=digest(), size_bytes=len(image.data), architecture="x86_64",
         code_bytes=_code_bytes(image), scanned_bytes=found.scanned_bytes,
         num_functions=found.num_functions, is_stripped=_is_stripped(image), forms=found.forms,
-        in_inner_loops={}, functions=found.functions,
+        in_inner_loops={}, num_undecoded=found.num_undecoded, functions=found.functions,
     )  # fmt: skip
 
 
@@ -94,10 +94,12 @@ def _is_stripped(image: Image) -> bool:
 def _together(binaries: list[IsaBinary], precision: str) -> tuple[Verdict, str]:
     """FAIL if any fails, else PASS if any passes; whatever the rest of the target is."""
     judged = [(b, v) for b in binaries for v in b.verdicts if v.precision == precision]
+    if len(judged) == 1:
+        return judged[0][1].verdict, judged[0][1].reason
     for wanted in ("FAIL", "PASS"):
         for binary, verdict in judged:
             if verdict.verdict == wanted:
                 return verdict.verdict, f"{binary.name}: {verdict.reason}"
-    binary, verdict = max(judged, key=lambda both: len(both[0].functions))
-    return verdict.verdict, f"{binary.name}: {verdict.reason}" if len(judged) == 1 else (
-        f"none of {len(judged)} files: in {binary.name} {verdict.reason}")  # fmt: skip
+    fullest, _ = max(judged, key=lambda both: sum(both[0].forms.values()))
+    reason = next(v.reason for b, v in judged if b is fullest)
+    return "ABSENT", f"none of {len(judged)} files; in the fullest, {fullest.name}, {reason}"

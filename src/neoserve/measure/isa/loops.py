@@ -21,27 +21,18 @@ class Loops(NamedTuple):
     is_inner: npt.NDArray[np.bool_]  # contains no other back edge
 
     def inner_at(self, indexes: Indexes) -> Indexes:
-        """Index of the innermost loop around each word, -1 where there is none."""
-        return _around(self.first, self.last, np.flatnonzero(self.is_inner), indexes)
+        """Index of the innermost loop around each word, -1 where there is none.
 
-    def holds(self, indexes: Indexes) -> npt.NDArray[np.bool_]:
-        """Whether any loop is around each word."""
-        if not len(self.first):
-            return np.zeros(len(indexes), np.bool_)
-        order = np.argsort(self.first, kind="stable")
-        reach = np.maximum.accumulate(self.last[order])
-        before = np.searchsorted(self.first[order], indexes, "right") - 1
-        return (before >= 0) & (reach[np.maximum(before, 0)] >= indexes)
-
-
-def _around(first: Indexes, last: Indexes, inner: Indexes, indexes: Indexes) -> Indexes:
-    # None contains another, so their starts ascend with their ends, and the first that ends
-    # behind a word is around it if any is.
-    if not len(inner):
-        return np.full(len(indexes), -1, np.int64)
-    at = np.minimum(np.searchsorted(last[inner], indexes), len(inner) - 1)
-    found = inner[at]
-    return np.where((first[found] <= indexes) & (indexes <= last[found]), found, -1)
+        None contains another, so their starts ascend with their ends, and the first that ends
+        behind a word is around it if any is.
+        """
+        inner = np.flatnonzero(self.is_inner)
+        if not len(inner):
+            return np.full(len(indexes), -1, np.int64)
+        at = np.minimum(np.searchsorted(self.last[inner], indexes), len(inner) - 1)
+        found = inner[at]
+        is_around = (self.first[found] <= indexes) & (indexes <= self.last[found])
+        return np.where(is_around, found, -1)
 
 
 def loops_near(words: Words, indexes: Indexes, owner: Indexes) -> Loops:
@@ -80,8 +71,8 @@ def _back_edges(words: Words) -> tuple[Indexes, Indexes]:
     is_test = (words & np.uint32(0x7E000000)) == 0x36000000
     at = np.flatnonzero(is_b | is_cond | is_compare | is_test)
     word = words[at]
-    offset = np.where(is_b[at], _signed(word, 0, 26),
-                      np.where(is_test[at], _signed(word, 5, 14), _signed(word, 5, 19)))  # fmt: skip
+    near = np.where(is_test[at], _signed(word, 5, 14), _signed(word, 5, 19))
+    offset = np.where(is_b[at], _signed(word, 0, 26), near)
     target = at + offset
     back = (offset < 0) & (offset >= -_MAX_WORDS) & (target >= 0)
     return target[back], at[back]

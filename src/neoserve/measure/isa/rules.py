@@ -25,6 +25,8 @@ _NEEDS = {
 # What any code of a precision would hold, whoever wrote it: told where no name helps.
 TELLING = {"w4a8": _INT8_MMLA + _INT8_DOT, "w8a8": _INT8_MMLA + _INT8_DOT + _INT8_MOPA,
            "bf16": (*_NEEDS["bf16", "mmla"], *_NEEDS["bf16", "dot"], "bfmopa.za")}  # fmt: skip
+_TELLING_WORDS = {"w4a8": "int8 dot or matrix products", "w8a8": "int8 dot or matrix products",
+                  "bf16": "bf16 dot or matrix products"}  # fmt: skip
 
 # Arm Compute Library's arm_gemm, also inside oneDNN: a64_interleaved_s8s32_mmla_8x12.
 _ACL = re.compile(
@@ -66,7 +68,9 @@ def _of_kleidiai(symbol: str, name: KernelName) -> Promise | None:
         return None
     kind = "bf16" if name.precision == "bf16" else "int8"
     kernel = symbol.removeprefix(f"kai_{name.operation}_")
-    return Promise(kernel, name.precision, name.technique, _needs(kind, name.technique, name.engine))
+    return Promise(
+        kernel, name.precision, name.technique, _needs(kind, name.technique, name.engine)
+    )
 
 
 def _needs(kind: str, technique: str, engine: str) -> tuple[str, ...]:
@@ -92,7 +96,7 @@ def _kernel(promise: Promise, loops: Sequence[IsaLoop]) -> IsaKernel:
     held = _held(fullest, promise.needs) if fullest else 0
     return IsaKernel(
         promise.kernel, promise.technique, promise.needs,
-        any(map(lambda loop: _carries(loop, promise.needs), loops)) if promise.needs else None,
+        any(_carries(loop, promise.needs) for loop in loops) if promise.needs else None,
         {f: n for f, n in fullest.forms.items() if f in promise.needs} if fullest and held else {},
         fullest.num_instructions if fullest and held else 0,
     )  # fmt: skip
@@ -108,33 +112,32 @@ def _carries(loop: IsaLoop, needs: Sequence[str]) -> bool:
 
 
 def judge(
-    precision: str, kernels: Sequence[IsaKernel], functions: Sequence[IsaFunction]
+    precision: str, kernels: Sequence[IsaKernel], unnamed: Sequence[IsaFunction]
 ) -> IsaVerdict:
-    """PASS: kernels of this precision are there and each carries what its name promises."""
+    """PASS: kernels of this precision are there and each carries what its name promises.
+
+    `unnamed` are the functions that hold any of the instructions and whose names promise nothing.
+    """
+    name = precision.upper()
     judged = [kernel for kernel in kernels if kernel.carries is not None]
     broken = [kernel.name for kernel in judged if not kernel.carries]
     left = len(kernels) - len(judged)
-    unjudged = f"; {left} more need SME2 forms that are not looked for" if left else ""
+    more = f"; {left} more need SME2 forms that are not looked for" if left else ""
     if broken:
-        return IsaVerdict(precision, "FAIL", f"{len(broken)} of {_several(len(judged), precision)} "
-                          f"lack what their names promise: {_first(broken)}{unjudged}",
-                          tuple(kernels))  # fmt: skip
+        reason = (f"{len(broken)} of {len(judged)} {name} kernels are without what their names "
+                  f"promise: {_first(broken)}{more}")  # fmt: skip
+        return IsaVerdict(precision, "FAIL", reason, tuple(kernels))
     if judged:
-        forms = _total(kernel.found for kernel in judged)
-        return IsaVerdict(precision, "PASS", f"{_several(len(judged), precision)}, each with "
-                          f"{_either(forms)} in an innermost loop{unjudged}",
-                          tuple(kernels))  # fmt: skip
-    loops = sum(
-        any(_carries(loop, TELLING[precision]) for loop in function.loops) for function in functions
-    )
-    told = (f"; {loops} functions have native loops of {_telling(precision)}, and nothing says "
-            "for what" if loops else "")  # fmt: skip
-    return IsaVerdict(precision, "ABSENT", f"no kernel is named as one for {precision.upper()}"
-                      f"{told}{unjudged}", tuple(kernels))  # fmt: skip
-
-
-def _several(count: int, precision: str) -> str:
-    return f"{count} {precision.upper()} kernel{'s' * (count != 1)}"
+        forms = _either(kernel.found for kernel in judged)
+        reason = (f"{len(judged)} of {len(judged)} {name} kernels hold {forms} in an innermost "
+                  f"loop{more}")  # fmt: skip
+        return IsaVerdict(precision, "PASS", reason, tuple(kernels))
+    loops = sum(any(_carries(loop, TELLING[precision]) for loop in f.loops) for f in unnamed)
+    if loops:
+        more = (f"; native inner loops of {_TELLING_WORDS[precision]} that no name explains: "
+                f"{loops}{more}")  # fmt: skip
+    return IsaVerdict(precision, "ABSENT", f"no kernel is named as one for {name}{more}",
+                      tuple(kernels))  # fmt: skip
 
 
 def _first(names: Sequence[str]) -> str:
@@ -142,18 +145,6 @@ def _first(names: Sequence[str]) -> str:
     return ", ".join(names[:3]) + more
 
 
-def _total(found: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for forms in found:
-        for form, count in forms.items():
-            total[form] = total.get(form, 0) + count
-    return total
-
-
-def _either(forms: Mapping[str, int]) -> str:
-    names = sorted({form.partition(".")[0] for form in forms})
+def _either(found: Iterable[Mapping[str, int]]) -> str:
+    names = sorted({form.partition(".")[0] for forms in found for form in forms})
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
-
-
-def _telling(precision: str) -> str:
-    return "bfmmla, bfdot or bfmopa" if precision == "bf16" else "int8 dot or matrix products"

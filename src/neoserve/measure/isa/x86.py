@@ -18,7 +18,7 @@ import numpy.typing as npt
 from ...schema.isa import IsaFunction
 from .encodings import Indexes
 from .functions import Functions, functions
-from .image import Image, Section
+from .image import Image
 
 # Of the opcode map 0F38.
 _VNNI, _BF16, _AMX = (0x50, 0x51, 0x52, 0x53, 0xD2, 0xD3), (0x52, 0x72), (0x5C, 0x5E, 0x6C)
@@ -51,17 +51,17 @@ class Found(NamedTuple):
     num_functions: int
     forms: dict[str, int]
     functions: tuple[IsaFunction, ...]
-    num_outside: int  # places that look like such an instruction in no known function
+    num_undecoded: int  # places that look like such an instruction in no known function
 
 
 def inspect(image: Image) -> Found:
     """Every function that holds one of the instructions."""
     known = functions(image)
-    found, outside = [], 0
+    found, undecoded = [], 0
     for section in image.sections:
         code = image.bytes_of(section)
         owner = known.at(section.address + _candidates(code))
-        outside += int((owner < 0).sum())
+        undecoded += int((owner < 0).sum())
         for i in np.unique(owner[owner >= 0]).tolist():
             start, end = int(known.start[i]), int(known.end[i])
             body = code[start - section.address : end - section.address].tobytes()
@@ -73,7 +73,7 @@ def inspect(image: Image) -> Found:
             total[form] = total.get(form, 0) + num
     found.sort(key=lambda f: (-sum(f.forms.values()), f.address))
     code_bytes = sum(section.size for section in image.sections)
-    return Found(code_bytes, len(known.start), dict(sorted(total.items())), tuple(found), outside)
+    return Found(code_bytes, len(known.start), dict(sorted(total.items())), tuple(found), undecoded)
 
 
 def _candidates(code: npt.NDArray[np.uint8]) -> Indexes:

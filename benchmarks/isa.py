@@ -1,0 +1,128 @@
+"""Speed of `neoserve isa`, as ratios in one run. `make bench-isa`.
+
+whole      the command on a whole library: seconds and largest memory of its process
+named      the same, only the named kernels
+capstone   a range of the library's code, by our scan and by capstone: the same counts, and the ratio
+           of the rates; `times_faster_whole` sets the whole command, with reading, digest, symbols
+           and loops, against capstone's rate on that range
+objdump    the same range by GNU objdump, where it is installed
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import capstone
+import numpy as np
+
+from neoserve.measure.isa.encodings import scan, tally
+from neoserve.measure.isa.image import Image, Section, read_image
+from neoserve.measure.isa.target import map_file, parts
+
+ROOT = Path(__file__).resolve().parent.parent
+WHEELS = Path(os.environ.get("NEOSERVE_ISA_WHEELS", ROOT / ".wheels-arm"))
+RUNS = 3
+SMMLA = re.compile(r"u?s?mmla")  # counted in objdump's text
+
+
+def command(*words: str) -> dict[str, float]:
+    """Median seconds of the process and its largest resident memory."""
+    seconds, memory = [], []
+    for _ in range(RUNS):
+        start = time.perf_counter()
+        child = subprocess.Popen([sys.executable, "-m", "neoserve", "isa", *words, "--json"],
+                                 stdout=subprocess.DEVNULL)  # fmt: skip
+        _, status, usage = os.wait4(child.pid, 0)
+        seconds.append(time.perf_counter() - start)
+        memory.append(usage.ru_maxrss * 1024)
+        assert status == 0
+    return {"seconds": statistics.median(seconds), "memory_bytes": max(memory)}
+
+
+def middle(image: Image, num_words: int) -> tuple[Section, int, int]:
+    """The range of the largest section that holds most of what is looked for."""
+    section = max(image.sections, key=lambda s: s.size)
+    words = np.frombuffer(image.data, "<u4", section.size // 4, section.offset)
+    num_words = min(num_words, len(words))
+    place = scan(words).place
+    counts = np.searchsorted(place, place + num_words) - np.arange(len(place))
+    start = int(min(place[counts.argmax()] if len(place) else 0, len(words) - num_words))
+    return section, start, start + num_words
+
+
+def rivals(path: Path, num_words: int) -> dict[str, object]:
+    """Ours, capstone and objdump on the same words."""
+    image = read_image(str(path), map_file(path))
+    section, start, end = middle(image, num_words)
+    words = np.frombuffer(image.data, "<u4", end - start, section.offset + 4 * start)
+    address = section.address + 4 * start
+    begun = time.perf_counter()
+    ours = tally(scan(words).form)
+    ours_s = time.perf_counter() - begun
+    decoder = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM)
+    decoder.skipdata = True
+    begun = time.perf_counter()
+    theirs = Counter(mnemonic for _, _, mnemonic, _ in decoder.disasm_lite(words.tobytes(), address))
+    capstone_s = time.perf_counter() - begun
+    matrix = ("smmla", "ummla", "usmmla", "bfmmla", "sdot", "udot", "usdot", "bfdot")
+    mine = Counter[str]()
+    for form, count in ours.items():
+        mine[form.partition(".")[0]] += count
+    agree = {name: (mine[name], theirs[name]) for name in matrix if mine[name] or theirs[name]}
+    found: dict[str, object] = {
+        "words": len(words), "ours_s": ours_s, "capstone_s": capstone_s,
+        "times_faster_scan": capstone_s / ours_s, "ours_and_capstone": agree,
+        "capstone_words_per_s": len(words) / capstone_s,
+    }  # fmt: skip
+    if program := shutil.which("aarch64-linux-gnu-objdump"):
+        begun = time.perf_counter()
+        subprocess.run([program, "-d", f"--start-address={address}",
+                        f"--stop-address={address + 4 * len(words)}", path],
+                       stdout=subprocess.DEVNULL, check=True)  # fmt: skip
+        found["objdump_s"] = time.perf_counter() - begun
+    return found
+
+
+def unpacked(folder: Path) -> Path:
+    """libtorch_cpu.so of the newest torch wheel, beside the wheels."""
+    wheels = sorted(folder.glob("torch-*.whl"), key=lambda path: path.stat().st_size)
+    if not wheels:
+        sys.exit(f"no torch wheel for aarch64 in {folder}: make e2e-isa downloads it")
+    target = folder / f"{wheels[-1].name.split('-cp')[0]}-libtorch_cpu.so"
+    if not target.exists():
+        for part in parts("wheel", str(wheels[-1])):
+            if part.name.endswith("libtorch_cpu.so") and part.data is not None:
+                target.write_bytes(part.data)
+    return target
+
+
+def main() -> None:
+    """Print all of it as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("library", nargs="?", type=Path)
+    parser.add_argument("--words", type=int, default=2_000_000, help="that the rivals read")
+    args = parser.parse_args()
+    path = args.library or unpacked(WHEELS)
+    image = read_image(str(path), map_file(path))
+    num_words = sum(section.size for section in image.sections) // 4
+    whole, named = command(str(path)), command(str(path), "--kernels")
+    found = rivals(path, args.words)
+    rate = found["capstone_words_per_s"]
+    assert isinstance(rate, float)
+    found["times_faster_whole"] = num_words / rate / whole["seconds"]
+    print(json.dumps({"library": path.name, "words": num_words, "whole": whole, "named": named,
+                      "rivals": found}, indent=2))  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
