@@ -2,10 +2,10 @@
 
 whole      the command on a whole library: seconds and largest memory of its process
 named      the same, only the named kernels
-capstone   a range of the library's code, by our scan and by capstone: the same counts, and the ratio
-           of the rates; `times_faster_whole` sets the whole command, with reading, digest, symbols
-           and loops, against capstone's rate on that range
-objdump    the same range by GNU objdump, where it is installed
+rivals     a range of the library's code, by our scan and by capstone: the same counts, and the
+           ratio of the times; `times_faster_whole` sets the whole command, with reading, digest,
+           symbols and loops, against capstone's rate on that range; the same range by GNU objdump,
+           where it is installed
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import shutil
 import statistics
 import subprocess
@@ -32,7 +31,7 @@ from neoserve.measure.isa.target import map_file, parts
 ROOT = Path(__file__).resolve().parent.parent
 WHEELS = Path(os.environ.get("NEOSERVE_ISA_WHEELS", ROOT / ".wheels-arm"))
 RUNS = 3
-SMMLA = re.compile(r"u?s?mmla")  # counted in objdump's text
+MATRIX = ("smmla", "ummla", "usmmla", "bfmmla", "sdot", "udot", "usdot", "bfdot")
 
 
 def command(*words: str) -> dict[str, float]:
@@ -72,13 +71,13 @@ def rivals(path: Path, num_words: int) -> dict[str, object]:
     decoder = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM)
     decoder.skipdata = True
     begun = time.perf_counter()
-    theirs = Counter(mnemonic for _, _, mnemonic, _ in decoder.disasm_lite(words.tobytes(), address))
+    decoded = decoder.disasm_lite(words.tobytes(), address)
+    theirs = Counter(mnemonic for _, _, mnemonic, _ in decoded)
     capstone_s = time.perf_counter() - begun
-    matrix = ("smmla", "ummla", "usmmla", "bfmmla", "sdot", "udot", "usdot", "bfdot")
     mine = Counter[str]()
     for form, count in ours.items():
         mine[form.partition(".")[0]] += count
-    agree = {name: (mine[name], theirs[name]) for name in matrix if mine[name] or theirs[name]}
+    agree = {name: (mine[name], theirs[name]) for name in MATRIX if mine[name] or theirs[name]}
     found: dict[str, object] = {
         "words": len(words), "ours_s": ours_s, "capstone_s": capstone_s,
         "times_faster_scan": capstone_s / ours_s, "ours_and_capstone": agree,

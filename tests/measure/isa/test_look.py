@@ -234,3 +234,19 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(AskError, match="no regular file"):
         map_file(Path("/dev/null"))
     assert isinstance(map_file(DATA / "kernels.so"), mmap.mmap)
+
+
+def test_code_that_is_in_no_file_is_told() -> None:
+    script = (
+        "import mmap, sys; m = mmap.mmap(-1, 3 << 20, prot=7, flags=mmap.MAP_PRIVATE); "
+        "print('mapped', flush=True); sys.stdin.read()"
+    )
+    child = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE)  # fmt: skip
+    assert child.stdout is not None
+    child.stdout.readline()
+    skipped = report("process", str(child.pid)).skipped
+    child.communicate()
+    (told,) = (s for s in skipped if "in no file" in s.name)
+    assert int(told.name.split()[0]) >= 3 << 20
+    assert "made at run time" in told.reason

@@ -25,8 +25,8 @@ _ARCHITECTURES = {"EM_AARCH64": "aarch64", "EM_X86_64": "x86_64"}
 _KINDS = {"ET_EXEC", "ET_DYN"}
 _STARTS = {
     b"PK\x03\x04": "a zip archive", b"!<arch>\n": "an archive of object files",
-    b"MZ": "for Windows", b"\xcf\xfa\xed\xfe": "for macOS", b"\xca\xfe\xba\xbe": "for macOS", b"\x1f\x8b": "gzip data",
-    b"#!": "a script",
+    b"MZ": "for Windows", b"\xcf\xfa\xed\xfe": "for macOS", b"\xca\xfe\xba\xbe": "for macOS",
+    b"\x1f\x8b": "gzip data", b"#!": "a script",
 }  # fmt: skip
 _SYMBOL = np.dtype([
     ("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"),

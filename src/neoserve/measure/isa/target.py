@@ -19,7 +19,7 @@ from ..engine.proc import descendants
 Kind = Literal["file", "wheel", "package", "process"]
 
 _LIBRARY = re.compile(r"\.so(\.|$)")
-_MAPPED = re.compile(r"^([0-9a-f]+-[0-9a-f]+) ..x. \S+ (\S+) ([0-9]+) +(/.*)$", re.MULTILINE)
+_MAPPED = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) ..x. \S+ (\S+) ([0-9]+) *(.*)$", re.MULTILINE)
 _DELETED = " (deleted)"  # the kernel's mark
 _MAX_MEMBER_BYTES = 8 << 30
 _CHUNK_BYTES = 1 << 22
@@ -128,11 +128,18 @@ def _starts_as_elf(path: Path) -> bool:
 def _of_process(pid: int, root: Path) -> Iterator[Part]:
     """Files whose code is mapped by the process or by those that it has started."""
     seen: set[tuple[str, str]] = set()
+    num_nameless_bytes = 0
     for process in (pid, *descendants(pid, root)):
-        for mapped, device, inode, path in _MAPPED.findall(_maps(process, root, process == pid)):
-            if (device, inode) not in seen:
+        for mapping in _MAPPED.finditer(_maps(process, root, process == pid)):
+            start, end, device, inode, path = mapping.groups()
+            if not path:
+                num_nameless_bytes += int(end, 16) - int(start, 16)
+            elif path.startswith("/") and (device, inode) not in seen:
                 seen.add((device, inode))
-                yield _mapped(root / f"proc/{process}", mapped, path)
+                yield _mapped(root / f"proc/{process}", f"{start}-{end}", path)
+    if num_nameless_bytes:
+        yield Part(f"{num_nameless_bytes} bytes of code in no file", None,
+                   "made at run time, as oneDNN's JIT does")  # fmt: skip
 
 
 def _maps(pid: int, root: Path, is_asked: bool) -> str:
