@@ -21,7 +21,7 @@ import pytest
 
 from measure.isa.decoded import form_of
 from neoserve.measure.isa.encodings import scan, tally
-from neoserve.measure.isa.functions import in_data
+from neoserve.measure.isa.functions import literals
 from neoserve.measure.isa.image import Image, read_image
 from neoserve.measure.isa.look import look
 from neoserve.measure.isa.target import map_file, parts
@@ -201,7 +201,7 @@ def test_objdump_reads_the_same(pattern: str, ending: str) -> None:
     image = read_image(str(path), map_file(path))
     for first, last, words in ranges(image):
         hits = scan(words)
-        code = ~in_data(image, first + 4 * hits.place)
+        code = ~literals(image).at(first + 4 * hits.place)
         out = subprocess.run(
             [OBJDUMP, "-d", "--no-show-raw-insn", "-M", "no-aliases", f"--start-address={first}",
              f"--stop-address={last}", path], capture_output=True, text=True, check=True,

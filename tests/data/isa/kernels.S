@@ -32,7 +32,8 @@ BEGIN(kai_kernel_matmul_clamp_bf16_qai8dxp4x8_qsi4cxp8x8_8x8_neon_i8mm)
 	ldr q20, 3f
 1:	mov x4, x3
 	SMMLA(16, 0, 1)		/* outside of the inner loop */
-2:	ld1 {v0.16b, v1.16b}, [x0], #32
+label_2:			/* a local label, as KleidiAI's sources have them */
+	ld1 {v0.16b, v1.16b}, [x0], #32
 	ld1 {v2.16b}, [x1], #16
 	shl v3.16b, v2.16b, #4
 	and v2.16b, v2.16b, v20.16b
@@ -45,7 +46,7 @@ BEGIN(kai_kernel_matmul_clamp_bf16_qai8dxp4x8_qsi4cxp8x8_8x8_neon_i8mm)
 	SMMLA(18, 1, 2)
 	SMMLA(19, 0, 2)
 	subs x4, x4, #1
-	b.ne 2b
+	b.ne label_2
 	st1 {v16.4s, v17.4s, v18.4s, v19.4s}, [x2], #64
 	subs x5, x5, #1
 	b.gt 1b

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ...schema.isa import PRECISIONS, IsaFunction, IsaLoop, IsaVerdict
 from .encodings import Indexes, Words, macs, scan, tally
-from .functions import Functions, clusters, functions, in_data
+from .functions import Functions, Literals, clusters, functions, literals
 from .image import Image
 from .loops import is_code, loops_near
 from .rules import PREFIXES, Promise, judge, kernels_of, promise_of
@@ -50,7 +50,8 @@ def inspect(image: Image, *, only_named: bool = False) -> Found:
     known = functions(image)
     promised = _promised(image)
     regions = _named_regions(image, known, promised) if only_named else _regions(image)
-    scanned = [_scan(image, region, known) for region in regions]
+    data = literals(image)
+    scanned = [_scan(region, known, data) for region in regions]
     loops = [loop for _, found, _ in scanned for loop in found]
     hits = _joined([(hits, len(found)) for hits, found, _ in scanned])
     found = _functions(image, known, hits, loops)
@@ -101,10 +102,10 @@ def _named_regions(image: Image, known: Functions, promised: dict[int, Promise])
     return regions
 
 
-def _scan(image: Image, region: Region, known: Functions) -> tuple[_Hits, list[IsaLoop], int]:
+def _scan(region: Region, known: Functions, data: Literals) -> tuple[_Hits, list[IsaLoop], int]:
     """Hits with their innermost loops, and how many words were literals that look like one."""
     index, form = scan(region.words)
-    is_data = in_data(image, region.address + 4 * index)
+    is_data = data.at(region.address + 4 * index)
     index, form = index[~is_data], form[~is_data]
     around = loops_near(region.words, index, (known.start - region.address) // 4)
     inner, number = np.unique(around.inner_at(index), return_inverse=True)

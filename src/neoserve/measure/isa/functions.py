@@ -10,7 +10,7 @@ import numpy.typing as npt
 from .encodings import Indexes
 from .image import Image, SymbolTable
 
-_FUNC, _IFUNC, _NOTYPE = 2, 10, 0
+_FUNC, _IFUNC, _NOTYPE, _LOCAL = 2, 10, 0, 0
 _GAP_BYTES = 4 * 512  # instructions further apart than this are of different unnamed kernels
 _DOLLAR, _D, _X = b"$dx"
 
@@ -49,7 +49,9 @@ def functions(image: Image) -> Functions:
     start, end = np.concatenate(starts), np.concatenate(ends)
     table_of, row_of = np.concatenate(tables), np.concatenate(rows)
     # Of several at one address the first: names before none, .symtab before .dynsym, sized first.
-    order = np.lexsort((end == start, np.where(table_of < 0, len(image.tables), table_of), start))
+    # One key sorts in a third of the time of three; addresses have at most 52 bits.
+    rank = 2 * np.where(table_of < 0, len(image.tables), table_of) + (end == start)
+    order = np.argsort(8 * start + rank)
     start, end, table_of, row_of = (a[order] for a in (start, end, table_of, row_of))
     first = np.ones(len(start), np.bool_)
     first[1:] = start[1:] != start[:-1]
@@ -69,10 +71,13 @@ def _ends(image: Image, start: Indexes, end: Indexes) -> Indexes:
 
 
 def _code_symbols(image: Image, table: SymbolTable) -> Indexes:
-    """Functions, and the untyped labels that assembly leaves; those of an executable section."""
+    """Functions, and what assembly exports without a type; in an executable section.
+
+    Its local labels are within functions.
+    """
     rows = table.rows
-    kind = rows["info"] & 15
-    is_code = (kind == _FUNC) | (kind == _IFUNC) | ((kind == _NOTYPE) & (rows["name"] != 0))
+    kind, binding = rows["info"] & 15, rows["info"] >> 4
+    is_code = (kind == _FUNC) | (kind == _IFUNC) | ((kind == _NOTYPE) & (binding != _LOCAL))
     found = np.flatnonzero(is_code & (rows["section"] != 0))
     value = rows["value"][found]
     inside = np.zeros(len(found), np.bool_)
@@ -87,21 +92,33 @@ def _byte(table: SymbolTable, rows: Indexes, i: int) -> Indexes:
     return table.strings[at].astype(np.int64)
 
 
-def in_data(image: Image, addresses: Indexes) -> npt.NDArray[np.bool_]:
-    """Whether .symtab's mapping symbols say of an address that data lies there."""
+class Literals(NamedTuple):
+    """Where data begins and ends within code, by .symtab's mapping symbols: $d and $x."""
+
+    place: Indexes  # ascending
+    is_data: npt.NDArray[np.bool_]
+
+    def at(self, addresses: Indexes) -> npt.NDArray[np.bool_]:
+        """Whether an address is said to hold data; without mapping symbols none is."""
+        if not len(self.place):
+            return np.zeros(len(addresses), np.bool_)
+        found = np.searchsorted(self.place, addresses, "right") - 1
+        return np.asarray((found >= 0) & self.is_data[found], np.bool_)
+
+
+def literals(image: Image) -> Literals:
+    """Of the first table that has mapping symbols."""
     for table in image.tables:
         rows = np.flatnonzero(table.rows["section"] != 0)
         rows = rows[_byte(table, rows, 0) == _DOLLAR]
         letter = _byte(table, rows, 1)
         rows = rows[((letter == _D) | (letter == _X)) & np.isin(_byte(table, rows, 2), (0, 46))]
         if len(rows):
-            places = table.rows["value"][rows].astype(np.int64)
+            place = table.rows["value"][rows].astype(np.int64)
             is_data = _byte(table, rows, 1) == _D
-            order = np.lexsort((is_data, places))
-            places, is_data = places[order], is_data[order]
-            found = np.searchsorted(places, addresses, "right") - 1
-            return np.asarray((found >= 0) & is_data[found], np.bool_)
-    return np.zeros(len(addresses), np.bool_)
+            order = np.lexsort((is_data, place))
+            return Literals(place[order], is_data[order])
+    return Literals(np.zeros(0, np.int64), np.zeros(0, np.bool_))
 
 
 def clusters(addresses: Indexes, known: Functions) -> Indexes:

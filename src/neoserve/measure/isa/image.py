@@ -8,6 +8,7 @@ Layouts: System V ABI, "Object Files"; Linux Standard Base, "Exception Frames"; 
 from __future__ import annotations
 
 import mmap
+from collections.abc import Mapping, Sequence
 from typing import IO, Any, NamedTuple, cast
 
 import numpy as np
@@ -33,7 +34,25 @@ _SYMBOL = np.dtype([
     ("size", "<u8"),
 ])  # fmt: skip
 
+_SECTION = np.dtype([
+    ("name", "<u4"), ("type", "<u4"), ("flags", "<u8"), ("address", "<u8"), ("offset", "<u8"),
+    ("size", "<u8"), ("link", "<u4"), ("info", "<u4"), ("align", "<u8"), ("row_bytes", "<u8"),
+])  # fmt: skip
+_NULL, _PROGBITS, _NOBITS = 0, 1, 8
+
 Symbols = npt.NDArray[np.void]
+
+
+class Header(NamedTuple):
+    """What a section header says."""
+
+    name: str
+    kind: int
+    flags: int
+    address: int
+    offset: int
+    size: int
+    link: int
 
 
 class Section(NamedTuple):
@@ -126,20 +145,24 @@ def _read(name: str, data: mmap.mmap) -> Image:
         raise AskError(f"{name} is no program or library but {_type(elf)}; expected what a linker "
                        "or compiler made to run")  # fmt: skip
     _check_whole(name, elf, size)
-    sections = _executable(elf)
+    headers = _headers(elf, data)
+    present = (h.offset + h.size for h in headers if h.kind not in (_NOBITS, _NULL))
+    _refuse_beyond(name, max(present, default=0), size)
+    sections = _executable(elf, headers)
     if not sections:
         raise AskError(f"{name} holds no code (a separate file of debug data?); expected a library "
                        "or program")  # fmt: skip
-    headers = {section.name: section for section in elf.iter_sections()}
-    tables = []
-    for title in (".symtab", ".dynsym"):
-        if title in headers and headers[title]["sh_type"] != "SHT_NOBITS":
-            strings = elf.get_section(headers[title]["sh_link"])
-            tables.append(SymbolTable(
-                title, _rows(data, headers[title], _SYMBOL),
-                _rows(data, strings, np.dtype(np.uint8)),
-            ))  # fmt: skip
-    return Image(name, data, architecture, sections, tuple(tables), _unwind(elf, data))
+    by_name = {header.name: header for header in headers if header.kind != _NOBITS}
+    tables = tuple(
+        SymbolTable(
+            title,
+            _rows(data, by_name[title], _SYMBOL),
+            _rows(data, headers[by_name[title].link], np.dtype(np.uint8)),
+        )
+        for title in (".symtab", ".dynsym")
+        if title in by_name
+    )
+    return Image(name, data, architecture, sections, tables, _unwind(by_name, data))
 
 
 def _machine(elf: ELFFile) -> str:
@@ -153,29 +176,45 @@ def _type(elf: ELFFile) -> str:
 
 
 def _check_whole(name: str, elf: ELFFile, size: int) -> None:
-    """Everything that the headers speak of lies inside the file."""
-    ends = [elf["e_phoff"] + elf["e_phnum"] * elf["e_phentsize"],
-            elf["e_shoff"] + elf["e_shnum"] * elf["e_shentsize"]]  # fmt: skip
-    if max(ends) <= size:
-        ends += [s["p_offset"] + s["p_filesz"] for s in elf.iter_segments()]
-        ends += [
-            s["sh_offset"] + s["sh_size"]
-            for s in elf.iter_sections()
-            if s["sh_type"] not in ("SHT_NOBITS", "SHT_NULL")
-        ]
-    if max(ends) > size:
-        raise AskError(f"{name} is truncated: its headers speak of {max(ends)} bytes, it has "
-                       f"{size}; get the file again")  # fmt: skip
+    """The tables of headers, and the segments, lie inside the file."""
+    end = max(elf["e_phoff"] + elf["e_phnum"] * elf["e_phentsize"],
+              elf["e_shoff"] + elf["e_shnum"] * elf["e_shentsize"])  # fmt: skip
+    if end <= size:
+        end = max((s["p_offset"] + s["p_filesz"] for s in elf.iter_segments()), default=0)
+    _refuse_beyond(name, end, size)
 
 
-def _executable(elf: ELFFile) -> tuple[Section, ...]:
+def _headers(elf: ELFFile, data: mmap.mmap) -> list[Header]:
+    """By numpy: pyelftools reads the hash tables of symbols with them, a tenth of a second."""
+    count = elf.num_sections()
+    if not count:
+        return []
+    rows = np.frombuffer(data, _SECTION, count, elf["e_shoff"])
+    names = rows[elf.get_shstrndx()]
+    start, end = int(names["offset"]), int(names["offset"]) + int(names["size"])
+    found = []
+    for name, kind, flags, address, offset, size, link, *_ in rows.tolist():
+        title = data[start + name : min(end, start + name + 256)].partition(b"\0")[0]
+        found.append(
+            Header(title.decode(errors="replace"), kind, flags, address, offset, size, link)
+        )
+    return found
+
+
+def _refuse_beyond(name: str, end: int, size: int) -> None:
+    if end > size:
+        raise AskError(f"{name} is truncated: its headers speak of {end} bytes, it has {size}; get "
+                       "the file again")  # fmt: skip
+
+
+def _executable(elf: ELFFile, headers: Sequence[Header]) -> tuple[Section, ...]:
     """By sections; by segments where a file has none."""
     found = [
-        Section(s.name, s["sh_addr"], s["sh_offset"], s["sh_size"])
-        for s in elf.iter_sections()
-        if s["sh_flags"] & _SHF_EXECINSTR and s["sh_type"] == "SHT_PROGBITS" and s["sh_size"]
+        Section(h.name, h.address, h.offset, h.size)
+        for h in headers
+        if h.flags & _SHF_EXECINSTR and h.kind == _PROGBITS and h.size
     ]
-    if not elf.num_sections():
+    if not headers:
         found = [
             Section("", s["p_vaddr"], s["p_offset"], s["p_filesz"])
             for s in elf.iter_segments()
@@ -184,35 +223,35 @@ def _executable(elf: ELFFile) -> tuple[Section, ...]:
     return tuple(sorted(found, key=lambda section: section.address))
 
 
-def _rows(data: mmap.mmap, header: Any, row: np.dtype[Any]) -> npt.NDArray[Any]:
-    return np.frombuffer(data, row, header["sh_size"] // row.itemsize, header["sh_offset"])
+def _rows(data: mmap.mmap, header: Header, row: np.dtype[Any]) -> npt.NDArray[Any]:
+    return np.frombuffer(data, row, header.size // row.itemsize, header.offset)
 
 
 _ENCODED = b"\x01\x1b\x03\x3b"  # version, then how offsets are written; all linkers do it so
 _TABLE = 12  # bytes before the table
 
 
-def _unwind(elf: ELFFile, data: mmap.mmap) -> Unwind:
+def _unwind(by_name: Mapping[str, Header], data: mmap.mmap) -> Unwind:
     """Starts by .eh_frame_hdr's search table, ends by the entries that it points at."""
-    header, entries = map(elf.get_section_by_name, (".eh_frame_hdr", ".eh_frame"))
+    header, entries = by_name.get(".eh_frame_hdr"), by_name.get(".eh_frame")
     none = np.zeros(0, np.int64)
-    if header is None or header["sh_type"] == "SHT_NOBITS" or header["sh_size"] < _TABLE:
+    if header is None or header.size < _TABLE:
         return Unwind(none, none)
-    at = header["sh_offset"]
+    at = header.offset
     count = int.from_bytes(data[at + 8 : at + _TABLE], "little")
-    if data[at : at + 4] != _ENCODED or count > (header["sh_size"] - _TABLE) // 8:
+    if data[at : at + 4] != _ENCODED or count > (header.size - _TABLE) // 8:
         return Unwind(none, none)
     table = np.frombuffer(data, "<i4", 2 * count, at + _TABLE).astype(np.int64)
-    start, entry = (table.reshape(-1, 2) + header["sh_addr"]).T
+    start, entry = (table.reshape(-1, 2) + header.address).T
     return Unwind(start, _ends(data, entries, start, entry))
 
 
-def _ends(data: mmap.mmap, section: Any, start: Indexes, entry: Indexes) -> Indexes:
+def _ends(data: mmap.mmap, section: Header | None, start: Indexes, entry: Indexes) -> Indexes:
     """An entry is its length, its CIE, the start relative to this field, and the size."""
-    if section is None or section["sh_type"] == "SHT_NOBITS":
+    if section is None:
         return start
-    view = np.frombuffer(data, np.uint8, section["sh_size"], section["sh_offset"])
-    offset = entry - section["sh_addr"]
+    view = np.frombuffer(data, np.uint8, section.size, section.offset)
+    offset = entry - section.address
     inside = (offset >= 0) & (offset + 16 <= len(view))
     offset = np.where(inside, offset, 0)
     begin, size = (_words_at(view, offset + i) for i in (8, 12))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from ...errors import AskError
@@ -54,16 +54,27 @@ def _binary(part: Part, precision: str, only_named: bool) -> IsaBinary:
         asked = f"--precision {precision}" if precision else "--kernels"
         raise AskError(f"{part.name} is for {image.architecture}; {asked} is about kernels for "
                        "aarch64")  # fmt: skip
-    with ThreadPoolExecutor(1) as beside:  # hashing leaves the interpreter to the scan
-        digest = beside.submit(lambda: hashlib.sha256(image.data).hexdigest())
-        return _of_arm(image, only_named, digest.result) if is_arm else _of_x86(
-            image, digest.result)  # fmt: skip
+    sha256 = _hashing(image)
+    return _of_arm(image, only_named, sha256) if is_arm else _of_x86(image, sha256)
 
 
-def _of_arm(image: Image, only_named: bool, digest: Callable[[], str]) -> IsaBinary:
+def _hashing(image: Image) -> Callable[[], str]:
+    """The file's digest, made beside the scan: hashing leaves the interpreter to it."""
+    digest = hashlib.sha256()
+    thread = threading.Thread(target=digest.update, args=(image.data,), daemon=True)
+    thread.start()
+
+    def sha256() -> str:
+        thread.join()
+        return digest.hexdigest()
+
+    return sha256
+
+
+def _of_arm(image: Image, only_named: bool, sha256: Callable[[], str]) -> IsaBinary:
     found = arm.inspect(image, only_named=only_named)
     return IsaBinary(
-        name=image.name, sha256=digest(), size_bytes=len(image.data), architecture="aarch64",
+        name=image.name, sha256=sha256(), size_bytes=len(image.data), architecture="aarch64",
         code_bytes=_code_bytes(image), scanned_bytes=found.scanned_bytes,
         num_functions=found.num_functions, is_stripped=_is_stripped(image), forms=found.forms,
         in_inner_loops=found.in_inner_loops, num_in_data=found.num_in_data,
@@ -71,12 +82,12 @@ def _of_arm(image: Image, only_named: bool, digest: Callable[[], str]) -> IsaBin
     )  # fmt: skip
 
 
-def _of_x86(image: Image, digest: Callable[[], str]) -> IsaBinary:
+def _of_x86(image: Image, sha256: Callable[[], str]) -> IsaBinary:
     from . import x86
 
     found = x86.inspect(image)
     return IsaBinary(
-        name=image.name, sha256=digest(), size_bytes=len(image.data), architecture="x86_64",
+        name=image.name, sha256=sha256(), size_bytes=len(image.data), architecture="x86_64",
         code_bytes=_code_bytes(image), scanned_bytes=found.scanned_bytes,
         num_functions=found.num_functions, is_stripped=_is_stripped(image), forms=found.forms,
         in_inner_loops={}, num_undecoded=found.num_undecoded, functions=found.functions,

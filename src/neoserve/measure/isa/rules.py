@@ -34,8 +34,7 @@ _ACL = re.compile(
     r"(?P<types>bf16fp32|[su]8(?:[su]8)?(?:[su]32|qa|qs|q|fp32))_"
     r"(?P<technique>mmla|dot|mopa)_[A-Za-z0-9_]+?)E[^.]*"
 )
-PREFIXES = (b"kai_run_matmul", b"kai_kernel_matmul", b"kai_run_imatmul", b"kai_kernel_imatmul",
-            b"_ZN8arm_gemm")  # fmt: skip
+PREFIXES = (b"kai_", b"_ZN8arm_gemm")  # of every name that promise_of takes
 
 _LEAST = 4  # of the needed instructions in a loop, and a tenth of it: chance hits in data are rarer
 _SHARE = 0.1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import mmap
 import os
 import re
@@ -106,6 +105,8 @@ def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> mmap.mmap:
 
 
 def _of_package(name: str) -> Iterator[Part]:
+    import importlib.metadata  # as slow as numpy, and for packages alone
+
     try:
         files = importlib.metadata.distribution(name).files or []
     except (importlib.metadata.PackageNotFoundError, ValueError):
