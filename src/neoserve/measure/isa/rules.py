@@ -31,7 +31,7 @@ _TELLING_WORDS = {"w4a8": "int8 dot or matrix products", "w8a8": "int8 dot or ma
 # Arm Compute Library's arm_gemm, also inside oneDNN: a64_interleaved_s8s32_mmla_8x12.
 _ACL = re.compile(
     r"_ZN8arm_gemm\d+(?P<kernel>(?:a64|sve|sme|sme2)_(?:[A-Za-z0-9]+_)*?"
-    r"(?P<types>bf16fp32|[su]8(?:[su]8)?(?:[su]32|qa|qs|q|fp32))_"
+    r"(?P<types>bf16fp32|[su]8(?:[su]8)?(?:[su]32|qa|qs|qfp32|q|fp32))_"
     r"(?P<technique>mmla|dot|mopa)_[A-Za-z0-9_]+?)E[^.]*"
 )
 PREFIXES = (b"kai_", b"_ZN8arm_gemm")  # of every name that promise_of takes
