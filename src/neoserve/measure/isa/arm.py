@@ -47,8 +47,8 @@ class _Hits(NamedTuple):
 
 def inspect(image: Image, *, only_named: bool = False) -> Found:
     """Scan all executable sections, or only the functions whose names promise something."""
-    known = functions(image)
-    promised = _promised(image)
+    rows, promised = _promised(image)
+    known = functions(image, rows if only_named and _all_sized(image, rows) else None)
     regions = _named_regions(image, known, promised) if only_named else _regions(image)
     data = literals(image)
     scanned = [_scan(region, known, data) for region in regions]
@@ -79,21 +79,29 @@ def _words(image: Image, offset: int, size: int) -> Words:
     return np.frombuffer(image.data, "<u4", size // 4, offset)
 
 
-def _promised(image: Image) -> dict[int, Promise]:
-    """Address → what the name there promises."""
+def _promised(image: Image) -> tuple[list[Indexes], dict[int, Promise]]:
+    """Rows of each table whose names promise something; address → what."""
+    rows: list[Indexes] = []
     found: dict[int, Promise] = {}
     for table in image.tables:
-        for prefix in PREFIXES:
-            for row in table.starting(prefix).tolist():
-                promise = promise_of(table.text(row))
-                if promise is not None and table.rows["section"][row]:
-                    found.setdefault(int(table.rows["value"][row]), promise)
-    return found
+        mine = []
+        for row in np.concatenate([table.starting(prefix) for prefix in PREFIXES]).tolist():
+            promise = promise_of(table.text(row))
+            if promise is not None and table.rows["section"][row]:
+                found.setdefault(int(table.rows["value"][row]), promise)
+                mine.append(row)
+        rows.append(np.array(mine, np.int64))
+    return rows, found
+
+
+def _all_sized(image: Image, rows: Sequence[Indexes]) -> bool:
+    """Or where a function ends is said by where the next one starts."""
+    return all(bool(t.rows["size"][row].all()) for t, row in zip(image.tables, rows, strict=True))
 
 
 def _named_regions(image: Image, known: Functions, promised: dict[int, Promise]) -> list[Region]:
     regions = []
-    for index in known.at(np.array(sorted(promised), np.int64)).tolist():
+    for index in np.unique(known.at(np.array(list(promised), np.int64))).tolist():
         start, end = int(known.start[index]), int(known.end[index])
         for section in image.sections:
             if index >= 0 and section.address <= start < section.address + section.size:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -33,30 +34,37 @@ class Functions(NamedTuple):
         return np.where((found >= 0) & (addresses < self.end[found]), found, -1)
 
 
-def functions(image: Image) -> Functions:
-    """Named ones first; between them those that only the unwind table knows."""
-    starts, ends, tables, rows = [], [], [], []
+def functions(image: Image, chosen: Sequence[Indexes] | None = None) -> Functions:
+    """Named ones first; between them those that only the unwind table knows.
+
+    `chosen` are rows of each table, to know no others.
+    """
+    unwind = image.unwind.start if chosen is None else image.unwind.start[:0]
+    starts, ends = [unwind], [image.unwind.end[: len(unwind)]]
+    tables, rows = [np.full(len(unwind), -1, np.int64)], [np.full(len(unwind), -1, np.int64)]
     for i, table in enumerate(image.tables):
-        row = _code_symbols(image, table)
+        row = _code_symbols(image, table) if chosen is None else chosen[i]
         starts.append(table.rows["value"][row].astype(np.int64))
         ends.append(starts[-1] + table.rows["size"][row].astype(np.int64))
         tables.append(np.full(len(row), i, np.int64))
         rows.append(row)
-    starts.append(image.unwind.start)
-    ends.append(image.unwind.end)
-    tables.append(np.full(len(starts[-1]), -1, np.int64))
-    rows.append(np.full(len(starts[-1]), -1, np.int64))
     start, end = np.concatenate(starts), np.concatenate(ends)
     table_of, row_of = np.concatenate(tables), np.concatenate(rows)
     # Of several at one address the first: names before none, .symtab before .dynsym, sized first.
     # One key sorts in a third of the time of three; addresses have at most 52 bits.
     rank = 2 * np.where(table_of < 0, len(image.tables), table_of) + (end == start)
     order = np.argsort(8 * start + rank)
-    start, end, table_of, row_of = (a[order] for a in (start, end, table_of, row_of))
-    first = np.ones(len(start), np.bool_)
-    first[1:] = start[1:] != start[:-1]
-    start, end, table_of, row_of = (a[first] for a in (start, end, table_of, row_of))
-    return Functions(start, _ends(image, start, end), table_of, row_of)
+    order = order[_kept(start[order], end[order])]
+    start, end = start[order], end[order]
+    return Functions(start, _ends(image, start, end), table_of[order], row_of[order])
+
+
+def _kept(start: Indexes, end: Indexes) -> npt.NDArray[np.bool_]:
+    """The first at each address; and no label without a size inside what has one."""
+    kept = np.ones(len(start), np.bool_)
+    reach = np.maximum.accumulate(end)[:-1]
+    kept[1:] = (start[1:] != start[:-1]) & ((end[1:] > start[1:]) | (start[1:] >= reach))
+    return kept
 
 
 def _ends(image: Image, start: Indexes, end: Indexes) -> Indexes:
