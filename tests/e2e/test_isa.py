@@ -201,7 +201,7 @@ def test_objdump_reads_the_same(pattern: str, ending: str) -> None:
     image = read_image(str(path), map_file(path))
     for first, last, words in ranges(image):
         hits = scan(words)
-        code = ~literals(image).at(first + 4 * hits.place)
+        code = literals(image).runs(first + 4 * hits.place) < 0
         out = subprocess.run(
             [OBJDUMP, "-d", "--no-show-raw-insn", "-M", "no-aliases", f"--start-address={first}",
              f"--stop-address={last}", path], capture_output=True, text=True, check=True,

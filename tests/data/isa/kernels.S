@@ -13,9 +13,11 @@
 
 #ifdef BROKEN
 #define SMMLA(d, n, m) mla v##d##.4s, v##n##.4s, v##m##.4s
+#define SMMLA_8_0_1 SMMLA(8, 0, 1)
 #define BFMMLA(d, n, m) fmla v##d##.4s, v##n##.4s, v##m##.4s
 #else
 #define SMMLA(d, n, m) smmla v##d##.4s, v##n##.16b, v##m##.16b
+#define SMMLA_8_0_1 .word 0x4e81a408
 #define BFMMLA(d, n, m) bfmmla v##d##.4s, v##n##.8h, v##m##.8h
 #endif
 
@@ -82,7 +84,7 @@ END(kai_get_m_step_matmul_clamp_f32_qai8dxp1x8_qsi4c32p4x8_1x4x32_neon_dotprod)
 BEGIN(_ZN8arm_gemm31a64_interleaved_s8s32_mmla_8x12EPKaS1_Piiii)
 1:	ldr q0, [x0], #16
 	ldr q1, [x1], #16
-	SMMLA(8, 0, 1)
+	SMMLA_8_0_1		/* as data, as the library writes some: code falls into it */
 	SMMLA(9, 0, 1)
 	SMMLA(10, 0, 1)
 	SMMLA(11, 0, 1)

@@ -183,10 +183,11 @@ def test_objdump_counts_the_same() -> None:
     program = which("aarch64-linux-gnu-objdump")
     if program is None:
         pytest.skip("aarch64-linux-gnu-objdump is not installed")
-    for name in ("kernels.so", "kernels_broken.so"):
+    # one is written as .word, which objdump shows as such
+    for name, as_data in (("kernels.so", {"smmla.v": 1}), ("kernels_broken.so", {})):
         out = subprocess.run([program, "-d", "--no-show-raw-insn", "-M", "no-aliases", DATA / name],
                              capture_output=True, text=True, check=True).stdout  # fmt: skip
         lines = [line.split("\t") for line in out.splitlines() if "\t" in line]
         counts = Counter(form_of(line[1], [*line, ""][2]) for line in lines)
         del counts[""]
-        assert arm.inspect(image(fixture(name))).forms == counts
+        assert arm.inspect(image(fixture(name))).forms == counts + Counter(as_data)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import capstone
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neoserve.measure.isa.loops import is_code, loops_near
+from neoserve.measure.isa.loops import is_code, is_reached, loops_near
 
 NOP, HIT = 0xD503201F, 0x4E80A400
 decoder = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM)
@@ -74,6 +75,32 @@ def test_far_hits_are_read_apart() -> None:
     found = loops_near(words, hits, np.zeros(0, np.int64))
     assert found.first[found.inner_at(hits)].tolist() == [10, 1_000_000]
     assert found.last[found.inner_at(hits)].tolist() == [15, 1_000_005]
+
+
+@pytest.mark.parametrize(
+    ("word", "goes_on"),
+    [
+        # as written by binutils: br, braa, braaz, ret, ret x5, retaa, brk, hlt, b, udf
+        (0xD61F0060, False), (0xD71F0864, False), (0xD61F087F, False), (0xD65F03C0, False),
+        (0xD65F00A0, False), (0xD65F0BFF, False), (0xD4200020, False), (0xD4400060, False),
+        (0x14000000, False), (0x00000005, False),
+        # blr, blraa, bl, svc, b.eq, cbz, smmla
+        (0xD63F0060, True), (0xD73F0864, True), (0x94000000, True), (0xD4000001, True),
+        (0x54000000, True), (0xB4000000, True), (HIT, True),
+    ],
+)  # fmt: skip
+def test_where_execution_goes_on(word: int, goes_on: bool) -> None:
+    assert is_reached(np.array([word, 0], dtype="<u4"), 1) is goes_on
+    assert is_reached(np.array([word, NOP, NOP, 0], dtype="<u4"), 3) is goes_on
+    assert is_reached(np.array([NOP, 0], dtype="<u4"), 1) is False
+
+
+def test_a_branch_reaches_what_nothing_falls_into() -> None:
+    """As after the B at the end of a loop of arm_gemm::a64_gemm_s8_8x12."""
+    words = np.array([branch("cbz", 3), NOP, branch("b", -2), HIT, NOP], dtype="<u4")
+    assert is_reached(words, 3) is True
+    words[0] = branch("cbz", 4)
+    assert is_reached(words, 3) is False
 
 
 def test_what_is_no_code() -> None:

@@ -12,7 +12,7 @@ from ...schema.isa import PRECISIONS, IsaFunction, IsaLoop, IsaVerdict
 from .encodings import Indexes, Words, macs, scan, tally
 from .functions import Functions, Literals, clusters, functions, literals
 from .image import Image
-from .loops import is_code, loops_near
+from .loops import is_code, is_reached, loops_near
 from .rules import PREFIXES, Promise, judge, kernels_of, promise_of
 
 KnownBy = Literal["symtab", "dynsym", "eh_frame", "cluster"]
@@ -113,7 +113,7 @@ def _named_regions(image: Image, known: Functions, promised: dict[int, Promise])
 def _scan(region: Region, known: Functions, data: Literals) -> tuple[_Hits, list[IsaLoop], int]:
     """Hits with their innermost loops, and how many words were literals that look like one."""
     index, form = scan(region.words)
-    is_data = data.at(region.address + 4 * index)
+    is_data = _are_literals(region, data.runs(region.address + 4 * index))
     index, form = index[~is_data], form[~is_data]
     around = loops_near(region.words, index, (known.start - region.address) // 4)
     inner, number = np.unique(around.inner_at(index), return_inverse=True)
@@ -128,6 +128,16 @@ def _scan(region: Region, known: Functions, data: Literals) -> tuple[_Hits, list
                                  int(work.sum()), is_code(words)))  # fmt: skip
     hits = _Hits(region.address + 4 * index, form, number.astype(np.int64) - skipped)
     return hits, loops, int(is_data.sum())
+
+
+def _are_literals(region: Region, runs: Indexes) -> npt.NDArray[np.bool_]:
+    """Data, unless execution reaches it: assembly writes instructions as .word, too, where its
+    assembler may not know them (arm_gemm::a64_gemm_s8_8x12)."""
+    is_data = runs >= 0
+    for run in np.unique(runs[is_data]).tolist():
+        if is_reached(region.words, (run - region.address) // 4):
+            is_data &= runs != run
+    return is_data
 
 
 def _grouped(number: Indexes, count: int) -> list[Indexes]:

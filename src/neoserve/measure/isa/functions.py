@@ -106,12 +106,13 @@ class Literals(NamedTuple):
     place: Indexes  # ascending
     is_data: npt.NDArray[np.bool_]
 
-    def at(self, addresses: Indexes) -> npt.NDArray[np.bool_]:
-        """Whether an address is said to hold data; without mapping symbols none is."""
+    def runs(self, addresses: Indexes) -> Indexes:
+        """The start of the data that each address lies in, -1 where none is said to be."""
         if not len(self.place):
-            return np.zeros(len(addresses), np.bool_)
-        found = np.searchsorted(self.place, addresses, "right") - 1
-        return np.asarray((found >= 0) & self.is_data[found], np.bool_)
+            return np.full(len(addresses), -1, np.int64)
+        found = np.maximum(np.searchsorted(self.place, addresses, "right") - 1, 0)
+        is_data = self.is_data[found] & (self.place[found] <= addresses)
+        return np.where(is_data, self.place[found], -1)
 
 
 def literals(image: Image) -> Literals:

@@ -64,7 +64,14 @@ def _windows(indexes: Indexes, size: int) -> list[tuple[int, int]]:
 
 
 def _back_edges(words: Words) -> tuple[Indexes, Indexes]:
-    """(target, branch) of B, B.cond, CBZ, CBNZ, TBZ, TBNZ that go back, by their branch."""
+    """(target, branch) of those that go back, by their branch."""
+    target, at = _branches(words)
+    back = (target < at) & (target >= at - _MAX_WORDS) & (target >= 0)
+    return target[back], at[back]
+
+
+def _branches(words: Words) -> tuple[Indexes, Indexes]:
+    """(target, branch) of B, B.cond, CBZ, CBNZ, TBZ, TBNZ, by their branch."""
     is_b = (words & np.uint32(0xFC000000)) == 0x14000000
     is_cond = (words & np.uint32(0xFF000000)) == 0x54000000
     is_compare = (words & np.uint32(0x7E000000)) == 0x34000000
@@ -73,14 +80,38 @@ def _back_edges(words: Words) -> tuple[Indexes, Indexes]:
     word = words[at]
     near = np.where(is_test[at], _signed(word, 5, 14), _signed(word, 5, 19))
     offset = np.where(is_b[at], _signed(word, 0, 26), near)
-    target = at + offset
-    back = (offset < 0) & (offset >= -_MAX_WORDS) & (target >= 0)
-    return target[back], at[back]
+    return at + offset, at
 
 
 def _signed(word: Words, low: int, bits: int) -> Indexes:
     value = (word >> np.uint32(low)).astype(np.int64) & ((1 << bits) - 1)
     return value - ((value >> (bits - 1)) << bits)
+
+
+_NOP = 0xD503201F
+# mask, value: UDF, B, BR, RET, BRK and HLT; after them execution goes elsewhere
+_ENDS = ((0xFFFF0000, 0), (0xFC000000, 0x14000000), (0xFEFF0000, 0xD61F0000),
+         (0xFFDF0000, 0xD65F0000), (0xFF80001F, 0xD4000000))  # fmt: skip
+
+
+def is_reached(words: Words, index: int) -> bool:
+    """Whether execution goes on from the word before, or a near branch goes there."""
+    if _falls_into(words, index):
+        return True
+    start = max(0, index - _MAX_WORDS)
+    target, _ = _branches(words[start : index + _MAX_WORDS])
+    return bool((target + start == index).any())
+
+
+def _falls_into(words: Words, index: int) -> bool:
+    """NOPs that align are passed over."""
+    before = index - 1
+    while before >= 0 and words[before] == _NOP:
+        before -= 1
+    if before < 0:
+        return False
+    word = int(words[before])
+    return not any(word & mask == value for mask, value in _ENDS)
 
 
 def is_code(words: Words) -> bool:
