@@ -27,11 +27,11 @@ PRESENT = "Present is not executed: this says what the files hold, not what has 
     [
         ((KERNELS,), 0, "W4A8 PASS: 2 of 2 W4A8 kernels hold sdot or smmla in an innermost loop"),
         ((BROKEN,), 0, "W4A8 FAIL"),  # nothing was asked for
-        ((KERNELS, "--precision", "w4a8"), 0, "PASS for W4A8. 2 of 2"),
-        ((KERNELS, "--precision", "bf16", "--kernels"), 0, "PASS for BF16. 1 of 1"),
-        ((BROKEN, "--precision", "w8a8"), 1, "FAIL for W8A8. 1 of 1 W8A8 kernels are without what "
+        ((KERNELS, "--precision", "w4a8"), 0, "PASS for W4A8: 2 of 2"),
+        ((KERNELS, "--precision", "bf16", "--kernels"), 0, "PASS for BF16: 1 of 1"),
+        ((BROKEN, "--precision", "w8a8"), 1, "FAIL for W8A8: 1 of 1 W8A8 kernels are without what "
          "their names promise: arm_gemm::a64_interleaved_s8s32_mmla_8x12."),
-        ((BARE, "--precision", "w4a8"), 1, "ABSENT for W4A8. no kernel is named as one"),
+        ((BARE, "--precision", "w4a8"), 1, "ABSENT for W4A8: no kernel is named as one"),
         ((X86,), 0, "vpdpbusd            3"),
     ],
 )  # fmt: skip

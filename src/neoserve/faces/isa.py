@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import importlib.util
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from ..errors import EXIT_MET, EXIT_NOT_MET, AskError
-from ..schema.isa import IsaBinary, IsaFunction, IsaReport
+from ..schema.isa import IsaBinary, IsaFunction, IsaKernel, IsaReport
 from ..units import show_bytes, show_count
 from .tables import table, wrap
 
 Say = Callable[[str], None]
 
 _LIBRARIES = {"numpy": "numpy", "elftools": "pyelftools", "iced_x86": "iced-x86"}
-_NONE = "none"  # no precision's name
 _SHOWN, _SHOWN_OF_MANY = 12, 4  # functions of a file
 
 
@@ -54,21 +53,21 @@ def show_isa(found: IsaReport) -> str:
     """For people: what is there, and that being there is all it shows."""
     telling = [b for b in found.binaries if b.forms or any(v.kernels for v in b.verdicts)]
     num_shown = _SHOWN if len(telling) == 1 else _SHOWN_OF_MANY
-    # asked of one file, its verdict is the last line; of several, each has its own as well
-    asked = found.precision if len(found.binaries) > 1 else _NONE if found.precision else ""
-    blocks = [_binary(binary, asked, num_shown) for binary in telling]
+    is_many = len(found.binaries) > 1
+    blocks = [_binary(binary, found.precision, num_shown, is_many) for binary in telling]
     if quiet := len(found.binaries) - len(telling):
         blocks.append(f"Files without any such instruction: {quiet}")
     if found.skipped:
         reasons = [wrap(f"{skipped.name}: {skipped.reason}") for skipped in found.skipped[:5]]
         blocks.append("\n".join([f"Not looked into: {len(found.skipped)}", *reasons]))
     if found.verdict is not None:
-        blocks.append(wrap(f"{found.verdict} for {found.precision.upper()}. {found.reason}.", ""))
+        blocks.append(wrap(f"{found.verdict} for {found.precision.upper()}: {found.reason}.", ""))
     blocks.append("Present is not executed: this says what the files hold, not what has run.")
     return "\n\n".join(blocks)
 
 
-def _binary(binary: IsaBinary, precision: str, num_shown: int) -> str:
+def _binary(binary: IsaBinary, precision: str, num_shown: int, is_one_of_many: bool) -> str:
+    """Of one file the verdict that was asked for is the last line of all."""
     names = "without a symbol table" if binary.is_stripped else "with symbols"
     part = ""
     if binary.scanned_bytes < binary.code_bytes:
@@ -79,13 +78,28 @@ def _binary(binary: IsaBinary, precision: str, num_shown: int) -> str:
     ]
     if binary.forms:
         blocks.append(_forms(binary))
-    if binary.functions:
+    asked = [v for v in binary.verdicts if v.precision == precision]
+    if kernels := [kernel for verdict in asked for kernel in verdict.kernels]:
+        blocks.append(_kernels(kernels, num_shown))
+    elif binary.functions:
         blocks.append(_functions(binary, num_shown))
-    verdicts = [v for v in binary.verdicts if precision in ("", v.precision)]
-    if verdicts:
-        blocks.append("\n".join(wrap(f"{v.precision.upper()} {v.verdict}: {v.reason}", "")
-                                for v in verdicts))  # fmt: skip
+    if verdicts := asked if is_one_of_many else binary.verdicts if not precision else ():
+        lines = [wrap(f"{v.precision.upper()} {v.verdict}: {v.reason}", "") for v in verdicts]
+        blocks.append("\n".join(lines))
     return "\n\n".join(blocks)
+
+
+def _kernels(kernels: Sequence[IsaKernel], num_shown: int) -> str:
+    """Those that break their promise first."""
+    lines = ["Kernels by name, and what their fullest inner loop holds of what it needs"]
+    for kernel in sorted(kernels, key=lambda k: (k.carries is not False, k.carries is None)):
+        found = ", ".join(f"{num} {form}" for form, num in kernel.found.items())
+        held = f"{found} in {kernel.loop_instructions} instructions" if found else "nothing"
+        lines += [f"  {kernel.name}", f"    {held if kernel.needs else 'not looked for'}"]
+    left = len(kernels) - num_shown
+    if left > 0:
+        lines[1 + 2 * num_shown :] = [f"  and {show_count(left)} more (--json lists them)"]
+    return "\n".join(lines)
 
 
 def _forms(binary: IsaBinary) -> str:

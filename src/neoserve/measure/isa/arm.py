@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...schema.isa import PRECISIONS, IsaFunction, IsaLoop, IsaVerdict
-from .encodings import Indexes, Words, macs, scan, tally
+from .encodings import PRODUCTS, Indexes, Words, macs, scan, tally
 from .functions import Functions, Literals, clusters, functions, literals
 from .image import Image
 from .loops import is_code, is_reached, loops_near
@@ -163,7 +163,7 @@ def _joined(parts: Sequence[tuple[_Hits, int]]) -> _Hits:
 def _functions(
     image: Image, known: Functions, hits: _Hits, loops: Sequence[IsaLoop]
 ) -> tuple[IsaFunction, ...]:
-    """Those that hold hits, the fullest first; what no function covers, by nearness."""
+    """Those that hold hits, most products first; what no function covers, by nearness."""
     owner = known.at(hits.address)
     alone = owner < 0
     owner[alone] = len(known.start) + clusters(hits.address[alone], known)
@@ -176,7 +176,13 @@ def _functions(
             tally(hits.form[inside]),
             tuple(loops[loop] for loop in of_loops[of_loops >= 0].tolist()),
         ))  # fmt: skip
-    return tuple(sorted(found, key=lambda f: (-sum(f.forms.values()), f.address)))
+    return tuple(sorted(found, key=_fullest))
+
+
+def _fullest(function: IsaFunction) -> tuple[int, int, int]:
+    forms = function.forms
+    num_products = sum(num for form, num in forms.items() if form in PRODUCTS)
+    return -num_products, -sum(forms.values()), function.address
 
 
 def _identity(

@@ -81,6 +81,7 @@ ENCODINGS = (
 )
 
 FORMS = tuple(encoding.form for encoding in ENCODINGS)
+PRODUCTS = frozenset(encoding.form for encoding in ENCODINGS if encoding.macs)
 
 
 def _interesting() -> npt.NDArray[np.bool_]:
