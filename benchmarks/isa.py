@@ -98,11 +98,12 @@ def rivals(path: Path, num_words: int) -> dict[str, object]:
 
 
 def unpacked(folder: Path) -> Path:
-    """libtorch_cpu.so of the newest torch wheel, beside the wheels."""
+    """libtorch_cpu.so of the largest torch wheel, where the tests unpack it, too."""
     wheels = sorted(folder.glob("torch-*.whl"), key=lambda path: path.stat().st_size)
     if not wheels:
         sys.exit(f"no torch wheel for aarch64 in {folder}: make e2e-isa downloads it")
-    target = folder / f"{wheels[-1].name.split('-cp')[0]}-libtorch_cpu.so"
+    target = folder / "unpacked" / f"{wheels[-1].name.split('-cp')[0]}-libtorch_cpu.so"
+    target.parent.mkdir(exist_ok=True)
     if not target.exists():
         for part in parts("wheel", str(wheels[-1])):
             if part.name.endswith("libtorch_cpu.so") and part.data is not None:

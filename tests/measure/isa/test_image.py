@@ -137,6 +137,29 @@ def test_a_file_of_debug_data_holds_no_code() -> None:
     assert "holds no code" in refusal(bytes(content))
 
 
+def field(section: str, offset: int) -> int:
+    """Where in kernels.so a section's header has a field."""
+    with (DATA / "kernels.so").open("rb") as file:
+        elf = ELFFile(file)
+        return elf["e_shoff"] + elf.get_section_index(section) * elf["e_shentsize"] + offset
+
+
+def test_damaged_headers() -> None:
+    content = fixture("kernels.so")
+    assert "at addresses that no process has" in refusal(
+        changed(content, field(".text", 16), b"\xff" * 8)
+    )
+    nameless = image(changed(content, field(".strtab", 32), bytes(8)))  # its size
+    assert [table.name for table in nameless.tables] == [".dynsym"]
+    assert "cannot be read (IndexError)" in refusal(
+        changed(content, field(".symtab", 40), b"\xff" * 4)  # which section its names are in
+    )
+    # a symbol of a kernel at no address that a file can have
+    at = content.index(image(content).tables[1].rows[1].tobytes())
+    for only_named in (False, True):
+        arm.inspect(image(changed(content, at + 8, b"\xff" * 8)), only_named=only_named)
+
+
 def test_without_section_headers_the_segments_are_read() -> None:
     whole = arm.inspect(image(fixture("kernels_bare.so")))
     segments = arm.inspect(image(without_sections(fixture("kernels_bare.so"))))

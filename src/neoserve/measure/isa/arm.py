@@ -87,8 +87,9 @@ def _promised(image: Image) -> tuple[list[Indexes], dict[int, Promise]]:
         mine = []
         for row in np.concatenate([table.starting(prefix) for prefix in PREFIXES]).tolist():
             promise = promise_of(table.text(row))
-            if promise is not None and table.rows["section"][row]:
-                found.setdefault(int(table.rows["value"][row]), promise)
+            address = int(table.rows["value"][row])
+            if promise is not None and table.rows["section"][row] and address < 1 << 63:
+                found.setdefault(address, promise)
                 mine.append(row)
         rows.append(np.array(mine, np.int64))
     return rows, found

@@ -39,6 +39,7 @@ _SECTION = np.dtype([
     ("size", "<u8"), ("link", "<u4"), ("info", "<u4"), ("align", "<u8"), ("row_bytes", "<u8"),
 ])  # fmt: skip
 _NULL, _PROGBITS, _NOBITS = 0, 1, 8
+_MAX_ADDRESS = 1 << 52  # of user space, on both architectures at their widest
 
 Symbols = npt.NDArray[np.void]
 
@@ -152,6 +153,9 @@ def _read(name: str, data: mmap.mmap) -> Image:
     if not sections:
         raise AskError(f"{name} holds no code (a separate file of debug data?); expected a library "
                        "or program")  # fmt: skip
+    if any(section.address + section.size > _MAX_ADDRESS for section in sections):
+        raise AskError(f"{name} is damaged: it has code at addresses that no process has; get the "
+                       "file again")  # fmt: skip
     by_name = {header.name: header for header in headers if header.kind != _NOBITS}
     tables = tuple(
         SymbolTable(
@@ -160,7 +164,7 @@ def _read(name: str, data: mmap.mmap) -> Image:
             _rows(data, headers[by_name[title].link], np.dtype(np.uint8)),
         )
         for title in (".symtab", ".dynsym")
-        if title in by_name
+        if title in by_name and headers[by_name[title].link].size
     )
     return Image(name, data, architecture, sections, tables, _unwind(by_name, data))
 
