@@ -88,7 +88,10 @@ def _promised(image: Image) -> tuple[list[Indexes], dict[int, Promise]]:
         for row in np.concatenate([table.starting(prefix) for prefix in PREFIXES]).tolist():
             promise = promise_of(table.text(row))
             address = int(table.rows["value"][row])
-            if promise is not None and table.rows["section"][row] and address < 1 << 63:
+            if promise is not None and any(
+                section.address <= address < section.address + section.size
+                for section in image.sections
+            ):
                 found.setdefault(address, promise)
                 mine.append(row)
         rows.append(np.array(mine, np.int64))

@@ -15,8 +15,6 @@ _FUNC, _IFUNC, _NOTYPE, _LOCAL = 2, 10, 0, 0
 _GAP_BYTES = 4 * 512  # instructions further apart than this are of different unnamed kernels
 _DOLLAR, _D, _X = b"$dx"
 
-UNNAMED = ("eh_frame", "cluster")
-
 
 class Functions(NamedTuple):
     """Ranges of addresses, ascending; none overlaps the next."""

@@ -35,9 +35,11 @@ def look(
             if kind == "file":
                 raise
             skipped.append(IsaSkipped(part.name, str(error)))
+        del part  # its memory, before the next one is read
     if not binaries:
         first = f"; first: {skipped[0].reason}" if skipped else ""
-        raise AskError(f"{target} holds no ELF file that can be looked into{first}")
+        what = f"process {target}" if kind == "process" else target
+        raise AskError(f"{what} holds no ELF file that can be looked into{first}")
     verdict, reason = _together(binaries, precision) if precision else (None, "")
     return IsaReport(
         target=target, kind=kind, precision=precision, verdict=verdict, reason=reason,
