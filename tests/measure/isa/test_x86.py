@@ -32,14 +32,14 @@ def by_objdump(path: Path, start: int, end: int) -> dict[str, int]:
     program = which("objdump") or which("x86_64-linux-gnu-objdump")
     if program is None:
         pytest.skip("objdump is not installed")
-    out = subprocess.run(
+    done = subprocess.run(
         [program, "-d", "--no-show-raw-insn", f"--start-address={start}", f"--stop-address={end}",
          path], capture_output=True, text=True, check=False,
-    ).stdout  # fmt: skip
-    if "x86-64" not in out:
+    )  # fmt: skip
+    if done.returncode != 0 or "x86-64" not in done.stdout:
         pytest.skip(f"{program} does not read x86-64")
     counts: Counter[str] = Counter()
-    for line in out.splitlines():
+    for line in done.stdout.splitlines():
         if found := re.match(r"\s*[0-9a-f]+:\s+(?:\{\w+\} )?(\S+)\s*(.*)", line):
             counts[form_of(found[1], found[2].partition(" #")[0])] += 1
     del counts[""]
