@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import random
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -116,6 +117,27 @@ def test_what_is_not_installed_is_said(
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "iced_x86" else 1)
     assert refused("isa", KERNELS).endswith("needs iced-x86: pip install 'neoserve[isa]'\n")
+
+
+def test_a_wheel_is_told_file_by_file(cli: Cli, tmp_path: Path) -> None:
+    """Progress on stderr; each file has its verdict, and all of them one."""
+    quiet = bytearray(Path(BARE).read_bytes())
+    for at in range(0x1C0, 0xC80, 4):
+        quiet[at : at + 4] = (0xD503201F).to_bytes(4, "little")
+    target = tmp_path / "e-1-py3-none-any.whl"
+    with zipfile.ZipFile(target, "w") as archive:
+        archive.write(KERNELS, "e/a.so")
+        archive.write(BARE, "e/b.so")
+        archive.write(X86, "e/c.so")
+        archive.writestr("e/d.so", bytes(quiet))
+    found = cli("isa", str(target), "--precision", "w4a8")
+    assert (found.code, found.err.split()) == (0, ["e/a.so", "e/b.so", "e/c.so", "e/d.so"])
+    for line in (
+        "W4A8 PASS: 2 of 2", "W4A8 ABSENT: no kernel", "PASS for W4A8: e/a.so: 2 of 2 W4A8 kernels",
+        "  and 3 more (--json lists them)", "Files without any such instruction: 1",
+        "Not looked into: 1\n  e/c.so: is for x86_64",
+    ):  # fmt: skip
+        assert line in found.out
 
 
 @pytest.mark.parametrize(

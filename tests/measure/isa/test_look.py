@@ -141,7 +141,7 @@ def test_wheels_that_are_none(tmp_path: Path) -> None:
     x86 = wheel(tmp_path / "x86.whl", {"a.so": fixture("x86.so")})
     for target, said in (
         (str(cut), "no whole wheel"), (str(bad), "no whole wheel"), (empty, "holds no ELF file"),
-        (x86, "a.so is for x86_64"), (str(tmp_path / "none.whl"), "No such file"),
+        (x86, "a.so: is for x86_64"), (str(tmp_path / "none.whl"), "No such file"),
     ):  # fmt: skip
         with pytest.raises(AskError, match=said):
             report("wheel", target, precision="w4a8")

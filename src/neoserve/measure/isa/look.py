@@ -34,10 +34,10 @@ def look(
         except AskError as error:
             if kind == "file":
                 raise
-            skipped.append(IsaSkipped(part.name, str(error)))
+            skipped.append(IsaSkipped(part.name, str(error).removeprefix(f"{part.name} ")))
         del part  # its memory, before the next one is read
     if not binaries:
-        first = f"; first: {skipped[0].reason}" if skipped else ""
+        first = f"; first: {skipped[0].name}: {skipped[0].reason}" if skipped else ""
         what = f"process {target}" if kind == "process" else target
         raise AskError(f"{what} holds no ELF file that can be looked into{first}")
     verdict, reason = _together(binaries, precision) if precision else (None, "")
