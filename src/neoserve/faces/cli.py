@@ -17,6 +17,7 @@ from .options import (
     CALIBRATE,
     CATALOG,
     ENGINE,
+    ISA,
     JSON,
     MANY,
     MONEY,
@@ -203,6 +204,18 @@ def _quality(args: argparse.Namespace) -> int:
     return exit_code(found)
 
 
+def _isa(args: argparse.Namespace) -> int:
+    from .isa import IsaAsk, exit_code, isa, show_isa
+
+    found = isa(IsaAsk(target=args.target, pid=args.pid, precision=args.precision,
+                       only_named=args.kernels), note)  # fmt: skip
+    if args.json:
+        show_json(found.to_json())
+    else:
+        say(show_isa(found))
+    return exit_code(found)
+
+
 def _verify(args: argparse.Namespace) -> int:
     from pathlib import Path
 
@@ -331,6 +344,13 @@ COMMANDS: tuple[Command, ...] = (
                      "help": "a server that runs, or a GGUF file, folder or name to start"}),),
         "neoserve quality model-q4.gguf --against model-f16.gguf --budget 4%",
         rest="engine_args",
+    ),
+    Command(
+        "isa", "which dot and matrix instructions a binary holds, and its kernels by precision",
+        _isa, (*ISA, JSON),
+        (("target", {"nargs": "?", "default": "", "metavar": "FILE|WHEEL|PACKAGE",
+                     "help": "an ELF file, a wheel, or the name of an installed package"}),),
+        "neoserve isa libtorch_cpu.so --precision w4a8",
     ),
     Command(
         "verify", "check a run's ledger chain, its artifacts and the arithmetic of each trial",

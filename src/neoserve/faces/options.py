@@ -408,3 +408,11 @@ SELFTEST = (
     Option(("--limit",), "mean error of TTFT up to which the client is trusted (5ms)",
            parse_duration_s, "TIME", 0.005),
 )  # fmt: skip
+
+ISA = (
+    Option(("--precision",), "judge the kernels for it: exit code 0 only if they are there and "
+           "hold what their names promise", choices=("w4a8", "w8a8", "bf16"), default=""),
+    Option(("--pid",), "look into what a running process and its children have mapped", whole,
+           "PID"),
+    Option(("--kernels",), "only functions named as kernels of a precision; quick", switch=True),
+)  # fmt: skip
