@@ -16,6 +16,7 @@ from .options import (
     BENCH,
     CALIBRATE,
     CATALOG,
+    DISPATCH,
     ENGINE,
     JSON,
     MANY,
@@ -235,6 +236,20 @@ def _claims(args: argparse.Namespace) -> int:
     return exit_code(found)
 
 
+def _dispatch_proof(args: argparse.Namespace) -> int:
+    from .dispatch import DispatchAsk, dispatch, exit_code, show_dispatch
+
+    ask = DispatchAsk(
+        log=args.log, perf=args.perf, pid=args.pid, duration_s=args.duration, ran=args.ran
+    )
+    found = dispatch(ask, note)
+    if args.json:
+        show_json(found.to_json())
+    else:
+        say(show_dispatch(found))
+    return exit_code(found)
+
+
 def _import(args: argparse.Namespace) -> int:
     from pathlib import Path
 
@@ -361,6 +376,11 @@ COMMANDS: tuple[Command, ...] = (
          ("--repair", {"action": "store_true",
                        "help": "after a crash: cut a torn last line, judge rows left behind"})),
         "neoserve verify runs/demo",
+    ),
+    Command(
+        "dispatch", "which kernels really ran: oneDNN's log, samples of perf, mapped libraries",
+        _dispatch_proof, (*DISPATCH, JSON), (),
+        "neoserve dispatch --log engine.log --ran 'matmul.*bf16'",
     ),
     Command(
         "import", "read results of vllm bench serve, GuideLLM, AIPerf, inference-perf, genai-bench",

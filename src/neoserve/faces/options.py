@@ -408,3 +408,16 @@ SELFTEST = (
     Option(("--limit",), "mean error of TTFT up to which the client is trusted (5ms)",
            parse_duration_s, "TIME", 0.005),
 )  # fmt: skip
+
+DISPATCH = (
+    Option(("--log",), "what an engine with ONEDNN_VERBOSE=1 has printed", metavar="FILE",
+           default=""),
+    Option(("--pid",), "of a running server: its libraries, and samples by perf where it works",
+           whole, "PID", 0),
+    Option(("--perf",), "what `perf report --stdio` has printed, instead of taking samples",
+           metavar="FILE", default=""),
+    Option(("--duration",), "of the samples (10s)", parse_duration_s, "TIME", 10.0),
+    Option(("--ran",), "exit code 1 unless something that matches ran: words of an "
+           "implementation, kernel or function, e.g. 'matmul.*acl' or '^kai_'", metavar="REGEX",
+           default=""),
+)  # fmt: skip
