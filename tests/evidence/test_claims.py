@@ -7,7 +7,7 @@ import io
 from fractions import Fraction
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
@@ -71,6 +71,7 @@ def test_absurd_figures_are_refused(text):
         printed(text, "x")
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="0123456789.,eE+-$%x~kMB _", max_size=12))
 def test_any_text_is_a_figure_or_refused(text):
     try:
@@ -154,6 +155,7 @@ def true_tables(draw):
     return Claims.parse({"points": rows, "comparisons": [comparison]}, "table")
 
 
+@settings(deadline=None)
 @given(true_tables())
 def test_a_true_table_is_never_called_wrong(claims):
     report = check_claims(claims, SLOTS)
@@ -164,6 +166,7 @@ def test_a_true_table_is_never_called_wrong(claims):
     assert report.num_holds + report.num_unproven == len(report.verdicts)
 
 
+@settings(deadline=None)
 @given(true_tables(), st.sampled_from(("usd_per_mtok", "tokens_per_usd", "usd_per_month", "ratio",
                                        "retiring")), st.booleans())  # fmt: skip
 def test_a_perturbed_figure_is_found(claims, what, up):
@@ -252,6 +255,20 @@ def test_a_ratio_of_loads_is_no_speed_up(offered, word, says):
     assert compared(of, over, ratio="2.94x").verdict == "WRONG"
     honest = {"is_capacity": False}  # the rows say that they are loads
     assert compared(of | honest, over | honest, ratio="1.94x").verdict == "HOLDS"
+
+
+def test_costs_of_unlike_tokens_are_not_compared():
+    """$1 a million output tokens is not half of $2 a million input tokens."""
+    row = {"usd_per_hour": "3.600", "prompt_tokens": 100, "output_tokens": 200}
+    of = row | {"output_tokens_per_s": "1000", "usd_per_mtok": "1.000"}
+    over = row | {"output_tokens_per_s": "1000", "usd_per_mtok": "2.000"}
+    for claim in ({"saved_share": "50%"}, {"ratio": "0.50", "quantity": "usd_per_mtok"}):
+        found = compared(of, over, **claim)
+        assert (found.verdict, found.reason) == (
+            "UNPROVEN", "The costs are of unlike tokens: output and input."
+        )  # fmt: skip
+        alike = over | {"output_tokens_per_s": "500.0"}
+        assert compared(of, alike, **claim).verdict == "HOLDS"
 
 
 def test_served_against_offered():

@@ -8,7 +8,7 @@ from ...errors import AskError
 from ...schema.claims import ClaimedComparison, ClaimedPoint, ClaimVerdict, Printed, Word
 from .figures import Interval, exactly, positive, printed, setting, share
 from .loads import state_of
-from .money import rates, served_rps, usd_per_mtok
+from .money import kinds_of, rates, served_rps, usd_per_mtok
 
 _ONE = exactly(1)
 _RATES = {f"{kind}_tokens_per_s": kind for kind in ("output", "input", "total")}
@@ -60,7 +60,9 @@ def _ratio(
     arithmetic = f"{above.show()} ÷ {below.show()} = {ratio.show()}"
     word: Word = "HOLDS" if ratio.meets(asked) else "WRONG"
     reason = "It is the quotient." if word == "HOLDS" else "The quotient is another."
-    if word == "HOLDS" and (name in _LOADED or name == "tokens_per_usd"):
+    if word == "HOLDS" and name == "usd_per_mtok" and (unlike := _unlike(of, over)):
+        word, reason = "UNPROVEN", unlike
+    elif word == "HOLDS" and (name in _LOADED or name == "tokens_per_usd"):
         word, reason = _under_load(of, over, reason, name == "usd_per_mtok")
     return _verdict(of, over, "ratio", f"{claimed} in {name}", word, arithmetic, reason)
 
@@ -81,6 +83,15 @@ def _under_load(
     if states[1] == "load-limited":
         return "UNPROVEN", f"{over.name} served what it was offered: its capacity may be higher."
     return "HOLDS", plain
+
+
+def _unlike(of: ClaimedPoint, over: ClaimedPoint) -> str:
+    """Why two costs cannot be compared: they are known to divide by different tokens."""
+    one, other = kinds_of(of), kinds_of(over)
+    if not one or not other or one & other:
+        return ""
+    kinds = [" or ".join(sorted(found)) for found in (one, other)]
+    return f"The costs are of unlike tokens: {kinds[0]} and {kinds[1]}."
 
 
 def _offered(of: ClaimedPoint, over: ClaimedPoint) -> str:
@@ -120,7 +131,9 @@ def _saving(
 ) -> ClaimVerdict:
     word: Word = "HOLDS" if holds else "WRONG"
     reason = f"The costs of a token {'say so' if holds else 'give another'}."
-    if holds:
+    if holds and (unlike := _unlike(of, over)):
+        word, reason = "UNPROVEN", unlike
+    elif holds:
         word, reason = _under_load(of, over, reason, is_cost=False)
     return _verdict(of, over, what, claimed, word, arithmetic, reason)
 

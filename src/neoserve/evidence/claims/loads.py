@@ -80,7 +80,7 @@ def _tail(point: ClaimedPoint, name: str, count: int | None) -> ClaimVerdict:
     low, high = quantile_interval(range(1, count + 1), p, CONFIDENCE) if count <= 10**5 else (1, 1)
     is_bounded = none_beyond <= tail
     ranks = (
-        f"; the {CONFIDENCE:.0%} interval is from the {low:.0f}. to the {high:.0f}. of {count}"
+        f"; its {CONFIDENCE:.0%} interval is from rank {low:.0f} to rank {high:.0f} of {count}"
         if is_bounded and count <= 10**5 and math.isfinite(low) else ""
     )  # fmt: skip
     reason = (

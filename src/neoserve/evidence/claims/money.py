@@ -75,6 +75,17 @@ def usd_per_mtok(point: ClaimedPoint) -> Interval | None:
     return _readings(point).get(point.tokens or "output")
 
 
+def kinds_of(point: ClaimedPoint) -> set[str]:
+    """The tokens that a point's cost can be of; empty where nothing tells."""
+    if point.tokens is not None:
+        return {point.tokens}
+    readings = _readings(point)
+    if point.usd_per_mtok is None:
+        return {"output"} & readings.keys()
+    asked = positive(point.usd_per_mtok, f"{point.name}: usd_per_mtok")
+    return {kind for kind, value in readings.items() if value.meets(asked)}
+
+
 def check_money(point: ClaimedPoint, facts: ClaimFacts) -> list[ClaimVerdict]:
     """Every claim of one point that is about money."""
     found = [*_price(point, facts)]
