@@ -11,6 +11,7 @@ from neoserve.predict.ceilings import ceiling_of
 from neoserve.schema.quantization import quantize
 
 ROOT = Path(__file__).parents[2]
+RIGHT = ROOT / "tests" / "data" / "claims" / "right.toml"
 TABLE = ROOT / "tests" / "data" / "claims" / "graviton4.toml"
 
 
@@ -47,6 +48,22 @@ def test_the_published_graviton4_table(cli):
     assert "notes" not in said.document or not said.document["notes"]
 
 
+def test_public_measurements_are_not_accused(cli):
+    """GPU and CPU, one request and hundreds, throughput, cost, speed-up."""
+    said = cli("verify", "--claims", str(RIGHT), "--offline", "--json")
+    assert (said.code, said.document["num_wrong"], said.document["num_unproven"]) == (0, 0, 0)
+    assert [v["what"] for v in said.document["verdicts"]].count("roofline") == 9
+    assert said.document["notes"] == []
+
+
+def test_small_weights_may_come_from_a_cache():
+    """135 M weights in 4 bits, 384 MB of last-level cache on 96 cores of Turin."""
+    model = find_model("HuggingFaceTB/SmolLM2-135M-Instruct", online=False)
+    small = quantize(model, weight_scheme("w4a16"))
+    assert ceiling_of(small, find_machine("epyc-9r45").hardware).fits_cache
+    assert not ceiling_of(model, find_machine("graviton4").hardware).fits_cache
+
+
 def test_it_is_readable(cli):
     said = cli("verify", "--claims", str(TABLE), "--offline")
     assert said.code == 1
@@ -74,7 +91,7 @@ def test_ceilings_equal_the_published_roofline(scheme, step_gb, alone_at_90, alo
     if scheme:
         model = quantize(model, weight_scheme(scheme))
     machine, socket = find_machine("c8g.4xlarge"), find_machine("graviton4").hardware
-    found = ceiling_of(model, machine.hardware, 1, socket.bandwidth_bytes_per_s)
+    found = ceiling_of(model, machine.hardware, 1, socket)
     assert found.step_bytes / 1e9 == pytest.approx(step_gb, abs=0.001)
     alone = found.bandwidth_bytes_per_s / found.step_bytes
     most = found.most_bandwidth_bytes_per_s / found.step_bytes

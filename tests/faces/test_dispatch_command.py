@@ -39,6 +39,15 @@ def test_ran_or_not(cli, words, code):
     assert cli("dispatch", *words).code == code
 
 
+def test_how_much_of_it_ran(cli):
+    """KleidiAI's product and its packers; 68.68 % with the labels in it."""
+    found = cli("dispatch", "--perf", SAMPLES, "--ran", "^kai_run_", "--json").document
+    assert [row["share"] for row in found["ran"]] == pytest.approx([0.6868, 0.0088, 0.0057])
+    assert {row["of"] for row in found["ran"]} == {"samples"}
+    log = cli("dispatch", "--log", LOG, "--ran", ".", "--json").document
+    assert sum(row["share"] for row in log["ran"]) == pytest.approx(1)
+
+
 def test_two_copies_are_told(cli):
     said = cli("dispatch", "--log", str(DATA / "onednn-two-copies.txt"))
     assert "several copies wrote this log; a line does not say which of them" in said.out

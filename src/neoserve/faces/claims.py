@@ -66,7 +66,7 @@ def facts_of(
     except AskError as error:
         note(f"{point.name}: no ceilings are checked: {error}")
         return facts
-    return facts.replace(ceiling=ceiling_of(model, hardware, devices, socket.bandwidth_bytes_per_s))
+    return facts.replace(ceiling=ceiling_of(model, hardware, devices, socket))
 
 
 def _devices(point: ClaimedPoint, machine: Machine) -> int:

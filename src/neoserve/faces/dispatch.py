@@ -12,7 +12,7 @@ import msgspec
 from ..errors import EXIT_INCONCLUSIVE, EXIT_MET, EXIT_NOT_MET, AskError
 from ..measure.dispatch import mapped_libraries, parse_report, read_verbose, record
 from ..measure.engine.proc import descendants
-from ..schema.dispatch import DispatchReport, Symbol
+from ..schema.dispatch import DispatchReport, Ran, Symbol
 from ..units import show_bytes, show_duration
 from .tables import table
 
@@ -103,12 +103,22 @@ def _of_process(found: DispatchReport, pid: int, duration_s: float, note: Say) -
     return found.replace(pids=pids, libraries=libraries, absent=absent)
 
 
-def _matching(found: DispatchReport, pattern: re.Pattern[str]) -> tuple[str, ...]:
+def _matching(found: DispatchReport, pattern: re.Pattern[str]) -> tuple[Ran, ...]:
     """What ran and matches; a library that is mapped only might have run."""
-    texts = [f"{p.primitive} {p.implementation} {p.dtypes}" for p in found.primitives]
-    texts += [kernel.name for kernel in found.kernels]
-    texts += [symbol.name for symbol in found.symbols if share_of(symbol) > 0]
-    return tuple(text for text in texts if pattern.search(text))
+    rows = [
+        Ran(f"{p.primitive} {p.implementation} {p.dtypes}", p.share, "executions' time")
+        for p in found.primitives
+    ]
+    rows += [
+        Ran(kernel.name, kernel.seconds / found.exec_s if found.exec_s else 0.0, "executions' time")
+        for kernel in found.kernels
+    ]
+    rows += [
+        Ran(symbol.name, share_of(symbol), "samples")
+        for symbol in found.symbols
+        if share_of(symbol) > 0
+    ]
+    return tuple(row for row in rows if pattern.search(row.name))
 
 
 def share_of(symbol: Symbol) -> float:
@@ -121,8 +131,8 @@ def show_dispatch(found: DispatchReport) -> str:
     parts = [*_shown_log(found), *_shown_samples(found), *_shown_libraries(found)]
     parts += list(found.absent)
     if found.asked:
-        ran = "; ".join(found.ran) if found.ran else "nothing that was seen"
-        parts.append(f"--ran {found.asked}: {ran}")
+        rows = [f"  {row.name}: {row.share:.1%} of {row.of}" for row in found.ran]
+        parts.append("\n".join([f"--ran {found.asked}:", *(rows or ["  nothing that was seen"])]))
     return "\n\n".join(parts)
 
 
@@ -175,17 +185,16 @@ def _shown_samples(found: DispatchReport) -> list[str]:
 
 def _shown_libraries(found: DispatchReport) -> list[str]:
     telling = [one for one in found.libraries if _TELLING.search(Path(one.path).name)]
-    if not telling:
+    if not found.libraries:
         return []
     rows = [
         (Path(one.path).name, show_bytes(one.size_bytes), f"{len(one.pids)}", one.sha256[:16])
         for one in telling
     ]
     header = ("mapped library", "size", "processes", "SHA-256")
-    return [
-        table(header, rows, (False, True, True, False)),
-        f"{len(found.libraries)} files are mapped; --json has all, with whole digests",
-    ]
+    parts = [table(header, rows, (False, True, True, False))] if rows else []
+    count = f"{len(found.libraries)} files are mapped; --json has all, with whole digests"
+    return [*parts, count]
 
 
 def _text(path: Path) -> str:

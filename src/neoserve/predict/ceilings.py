@@ -10,16 +10,18 @@ from .formats import route_of
 from .shape import shape_of
 from .weights import stage_weights
 
+_CACHED = 2  # weights of twice the cache still come from it in part
+
 
 def ceiling_of(
     model: ModelSpec,
     hardware: HardwareSpec,
     num_devices: int = 1,
-    socket_bandwidth_bytes_per_s: float = 0.0,
+    socket: HardwareSpec | None = None,
 ) -> Ceiling:
     """Attention, KV cache and everything but the linear layers cost nothing here.
 
-    `socket_bandwidth_bytes_per_s`: what a slice of a CPU may draw while its neighbours are idle.
+    `socket`: of a slice of a CPU, whose bandwidth it may draw while its neighbours are idle.
     """
     shape = shape_of(model)
     experts = {"experts": sum(layers * chosen * size for layers, _, chosen, size in shape.experts)}
@@ -34,6 +36,7 @@ def ceiling_of(
             head_s = token_s
         else:
             prompt_s += token_s
+    whole = socket or hardware
     bandwidth = hardware.bandwidth_bytes_per_s * num_devices
     return Ceiling(
         weights_bytes=sum(stage_weights(model, Deployment(), 0).values()),
@@ -41,5 +44,6 @@ def ceiling_of(
         prompt_token_s=prompt_s,
         output_token_s=prompt_s + head_s,
         bandwidth_bytes_per_s=bandwidth,
-        most_bandwidth_bytes_per_s=max(bandwidth, socket_bandwidth_bytes_per_s * num_devices),
+        most_bandwidth_bytes_per_s=max(bandwidth, whole.bandwidth_bytes_per_s * num_devices),
+        fits_cache=step_bytes <= _CACHED * whole.l3_bytes * num_devices,
     )

@@ -88,6 +88,7 @@ class Ceiling(Document, frozen=True, kw_only=True):
     output_token_s: float
     bandwidth_bytes_per_s: float  # of a slice of a CPU: its fair share
     most_bandwidth_bytes_per_s: float  # of a slice of a CPU: the whole socket's
+    fits_cache: bool = False  # weights may come from the last cache, whose bandwidth is not known
 
 
 class ClaimFacts(Document, frozen=True, kw_only=True):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from .base import Document
 
 
@@ -52,6 +54,14 @@ class MappedLibrary(Document, frozen=True):
     pids: tuple[int, ...]
 
 
+class Ran(Document, frozen=True):
+    """What matched a pattern, and how much of all it was."""
+
+    name: str
+    share: float
+    of: Literal["executions' time", "samples"]  # samples: with what it called, where known
+
+
 # Version history: 1, first.
 class DispatchReport(Document, frozen=True, kw_only=True):
     """What ran. What could not be observed is absent, and `absent` says why."""
@@ -74,4 +84,4 @@ class DispatchReport(Document, frozen=True, kw_only=True):
     symbols: tuple[Symbol, ...] = ()  # largest share first
     absent: tuple[str, ...] = ()
     asked: str = ""  # the pattern of --ran
-    ran: tuple[str, ...] = ()  # what of the above matches it
+    ran: tuple[Ran, ...] = ()  # what of the above matches it
