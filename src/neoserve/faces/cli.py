@@ -16,6 +16,7 @@ from .options import (
     BENCH,
     CALIBRATE,
     CATALOG,
+    DISPATCH,
     ENGINE,
     ISA,
     JSON,
@@ -219,6 +220,10 @@ def _isa(args: argparse.Namespace) -> int:
 def _verify(args: argparse.Namespace) -> int:
     from pathlib import Path
 
+    if args.claims:
+        return _claims(args)
+    if not args.run:
+        raise AskError("nothing to verify was named; give a run folder, or --claims FILE")
     from .verify import show_verified, verify
 
     found = verify(Path(args.run), args.head, args.repair, note)
@@ -227,6 +232,35 @@ def _verify(args: argparse.Namespace) -> int:
     else:
         say(show_verified(args.run, found))
     return EXIT_MET
+
+
+def _claims(args: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from .claims import exit_code, show_claims, verify_claims
+
+    if args.run or args.head or args.repair:
+        raise AskError("--claims checks a table alone; leave run folder, --head and --repair out")
+    found = verify_claims(Path(args.claims), args.catalog, not args.offline)
+    if args.json:
+        show_json(found.to_json())
+    else:
+        say(show_claims(found))
+    return exit_code(found)
+
+
+def _dispatch_proof(args: argparse.Namespace) -> int:
+    from .dispatch import DispatchAsk, dispatch, exit_code, show_dispatch
+
+    ask = DispatchAsk(
+        log=args.log, perf=args.perf, pid=args.pid, duration_s=args.duration, ran=args.ran
+    )
+    found = dispatch(ask, note)
+    if args.json:
+        show_json(found.to_json())
+    else:
+        say(show_dispatch(found))
+    return exit_code(found)
 
 
 def _import(args: argparse.Namespace) -> int:
@@ -353,13 +387,20 @@ COMMANDS: tuple[Command, ...] = (
         "neoserve isa libtorch_cpu.so --precision w4a8",
     ),
     Command(
-        "verify", "check a run's ledger chain, its artifacts and the arithmetic of each trial",
-        _verify, (JSON,),
-        (("run", {"help": "a run folder"}),
+        "verify", "check a run's chain, artifacts and arithmetic; or anybody's published table",
+        _verify, (CATALOG, OFFLINE, JSON),
+        (("run", {"nargs": "?", "default": "", "help": "a run folder"}),
+         ("--claims", {"default": "", "metavar": "FILE",
+                       "help": "instead of a run: a published table (TOML or CSV)"}),
          ("--head", {"default": "", "metavar": "SHA256", "help": "the ledger's published head"}),
          ("--repair", {"action": "store_true",
                        "help": "after a crash: cut a torn last line, judge rows left behind"})),
         "neoserve verify runs/demo",
+    ),
+    Command(
+        "dispatch", "which kernels really ran: oneDNN's log, samples of perf, mapped libraries",
+        _dispatch_proof, (*DISPATCH, JSON), (),
+        "neoserve dispatch --log engine.log --ran 'matmul.*bf16'",
     ),
     Command(
         "import", "read results of vllm bench serve, GuideLLM, AIPerf, inference-perf, genai-bench",
