@@ -22,6 +22,7 @@ from .options import (
     MONEY,
     OFFLINE,
     ONE,
+    PMU,
     QUALITY,
     SELFTEST,
     TUNE,
@@ -203,6 +204,12 @@ def _quality(args: argparse.Namespace) -> int:
     return exit_code(found)
 
 
+def _pmu(args: argparse.Namespace) -> int:
+    from .pmu import run
+
+    return run(args, note)
+
+
 def _verify(args: argparse.Namespace) -> int:
     from pathlib import Path
 
@@ -331,6 +338,13 @@ COMMANDS: tuple[Command, ...] = (
                      "help": "a server that runs, or a GGUF file, folder or name to start"}),),
         "neoserve quality model-q4.gguf --against model-f16.gguf --budget 4%",
         rest="engine_args",
+    ),
+    Command(
+        "pmu", "count what the CPU does while an engine works: top-down, IPC, or the kernel's word",
+        _pmu, (*PMU, JSON),
+        (("target", {"nargs": "?", "default": "", "metavar": "URL",
+                     "help": "a server that runs on this host"}),),
+        "neoserve pmu http://localhost:8000 --seconds 30",
     ),
     Command(
         "verify", "check a run's ledger chain, its artifacts and the arithmetic of each trial",

@@ -52,6 +52,8 @@ def show_tuned(found: Recommendation, folder: str, head: str, as_json: bool) -> 
 def show_found(found: Recommendation, folder: str, head: str) -> str:
     """Answer first, then who was tried, then where the evidence is."""
     parts = [answer(found), standings(found.standings)]
+    if found.explained:
+        parts.append("\n".join(["Why", *(wrap(line) for line in found.explained)]))
     if facts := _facts(found):
         parts.append(pairs("", facts).strip("\n"))
     lines = [f"Check it   neoserve verify {folder} --head {head}"]
