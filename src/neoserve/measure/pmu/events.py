@@ -56,7 +56,10 @@ _LEVEL1: dict[str, tuple[str, ...]] = {
                     ("op_retired", "op_spec", "no_ops_frontend", "no_ops_backend", "no_ops_smt")),
 }  # fmt: skip
 _MOST = 7  # events a group is tried with: six general counters and one of cycles
-_BUSY = frozenset({CYCLES, "instructions", "inst_spec", "slots", *_SLOTS})
+# A core that only spins counts these in any case.
+_SPINNING = frozenset({CYCLES, "instructions", "inst_spec", "slots", *_SLOTS})
+# Parts of a level-1 formula that may well be nought, without making the others wrong.
+_MAY_BE_NOUGHT = frozenset({"uop_dropping", "clears_count", "no_ops_smt", "topdown_bad_spec"})
 
 
 def level1(core: CoreType | None) -> tuple[str, ...]:
@@ -83,9 +86,15 @@ def events_of(core: CoreType | None) -> dict[str, str]:
     return {name: table[name] for name in (*first, *rest)}
 
 
-def may_be_idle(name: str) -> bool:
-    """Whether no count at all is believable while a core is busy."""
-    return name not in _BUSY
+def counts_on_spin(name: str) -> bool:
+    """Whether a core that only spins has to count it."""
+    return name in _SPINNING
+
+
+def may_be_nought(name: str) -> bool:
+    """Whether none at all is believable under load. A hypervisor takes events that it does not
+    count, without a word: they stay 0 (Graviton4 guests, LL_CACHE_MISS_RD)."""
+    return name in _MAY_BE_NOUGHT
 
 
 def groups(core: CoreType | None, names: Iterable[str], size: int) -> list[tuple[str, ...]]:

@@ -44,7 +44,7 @@ def level1_shares(core: CoreType, rates: Rates) -> dict[str, float]:
         if core.family in ("neoverse-v3", "neoverse-n3"):
             return _arm_by_flushes(core, rates)
         if core.family in ("icelake", "goldencove"):
-            return _intel(rates)
+            return _intel(core, rates)
         return _amd(core, rates) if core.family.startswith("zen") else {}
     except (KeyError, ZeroDivisionError):
         return {}
@@ -77,12 +77,13 @@ def _arm_by_flushes(core: CoreType, rates: Rates) -> dict[str, float]:
     )
 
 
-def _intel(rates: Rates) -> dict[str, float]:
+def _intel(core: CoreType, rates: Rates) -> dict[str, float]:
     parts = ("fe_bound", "be_bound", "retiring", "bad_spec")
     front, back, retiring, bad = (rates[f"topdown_{part}"] for part in parts)
     total = front + back + retiring + bad
     front = front / total - rates.get("uop_dropping", 0.0) / rates["slots"]
-    back = back / total + 5 * rates.get("clears_count", 0.0) / rates["slots"]
+    clears = rates.get("clears_count", 0.0) if core.family == "icelake" else 0.0
+    back = back / total + 5 * clears / rates["slots"]
     retiring /= total
     return _shares(front, back, retiring, max(0.0, 1 - front - back - retiring))
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ...schema.pmu import Check, CoreType, Counted, Rung, Window
 from ...stats import mean_interval
 from .checks import identity_check, sum_check, window_checks
-from .events import CYCLES
+from .events import CYCLES, may_be_nought
 from .formulas import LEVEL1, SMT, STALLS, figures, source_of
 
 
@@ -25,22 +25,43 @@ class Judged(NamedTuple):
 
 def judge(windows: Sequence[Window], core: CoreType | None) -> Judged:
     """Figures with intervals; what breaks a rule is left out, with the reason."""
+    windows, reasons = _without_noughts(windows)
     checks = list(window_checks(windows))
     broken = [check for check in checks if not check.holds]
     if broken:
-        return Judged("proc", {}, tuple(checks), tuple(check.says for check in broken), "")
+        says = tuple(check.says for check in broken)
+        return Judged("proc", {}, tuple(checks), (*says, *reasons), "")
     total = rates(windows)
     found = figures(core, total)
     about_level1 = [] if core is None else [
         check for check in (sum_check(found), identity_check(found, total, core)) if check
     ]  # fmt: skip
     checks += about_level1
-    reasons = tuple(f"level 1 is rejected: {c.says}" for c in about_level1 if not c.holds)
-    if reasons:
+    rejected = tuple(f"level 1 is rejected: {c.says}" for c in about_level1 if not c.holds)
+    if rejected:
         found = {name: value for name, value in found.items() if name not in (*LEVEL1, SMT)}
     rung = rung_of(found)
     formula = source_of(core) if core is not None and rung == "topdown" else ""
-    return Judged(rung, with_intervals(found, windows, core), tuple(checks), reasons, formula)
+    counted = with_intervals(found, windows, core)
+    return Judged(rung, counted, tuple(checks), (*rejected, *reasons), formula)
+
+
+def _without_noughts(windows: Sequence[Window]) -> tuple[list[Window], tuple[str, ...]]:
+    """Less the events that stayed 0 all the time, which no busy engine does."""
+    total: dict[str, float] = defaultdict(float)
+    for window in windows:
+        for name, count in window.counts.items():
+            total[name] += count
+    absent = [name for name, count in total.items() if count == 0 and not may_be_nought(name)]
+    kept = [
+        window.replace(counts={n: c for n, c in window.counts.items() if n not in absent})
+        for window in windows
+    ]
+    if not absent:
+        return kept, ()
+    return kept, (
+        f"0 all the time under load, so this host may not count them: {', '.join(absent)}",
+    )
 
 
 def rung_of(found: Iterable[str]) -> Rung:

@@ -96,15 +96,22 @@ def _supported(perf: Perf, asked: dict[str, str]) -> tuple[dict[str, str], tuple
             raise
         lines = try_events(perf, [word for word in alone if word != lead], _PROBE_S)
     seen = {key_of(line.event): line for line in lines}
-    found, reasons = {}, []
+    found: dict[str, str] = {}
+    refused: list[str] = []
+    silent: list[str] = []
     for name, word in asked.items():
         line = seen.get(key_of(word))
         if line is None or line.value is None:
-            reasons.append(f"{name} ({word}) is {line.problem if line else 'not supported'}")
-        elif line.value == 0 and not events.may_be_idle(name):
-            reasons.append(f"{name} ({word}) stays 0 on a busy core: it is not counted here")
+            refused.append(f"{name} ({word})")
+        elif line.value == 0 and events.counts_on_spin(name):
+            silent.append(f"{name} ({word})")
         else:
             found[name] = word
+    reasons = []
+    if silent:
+        reasons.append(f"0 even on a busy core, so not counted here: {', '.join(silent)}")
+    if refused:
+        reasons.append(f"not supported here: {', '.join(refused)}")
     return found, tuple(reasons)
 
 
