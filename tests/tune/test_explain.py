@@ -29,8 +29,10 @@ def counted(ipc, cpu_s, jitter=0.0, core=V2):
         for sign in (-1, 0, 1)
     ]
     judged = judge(windows, core)
-    return Counters(tool="perf 6.1", rung=judged.rung, core=core, scope="process 1",
-                    figures=judged.figures, windows=tuple(windows), kernel=kernel(cpu_s))  # fmt: skip
+    return Counters(
+        tool="perf 6.1", rung=judged.rung, core=core, scope="process 1", figures=judged.figures,
+        windows=tuple(windows), kernel=kernel(cpu_s),
+    )  # fmt: skip
 
 
 def accounted(**more):

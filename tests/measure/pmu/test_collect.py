@@ -50,7 +50,7 @@ def test_perf_counts_the_window_and_nothing_else(spinning):
 @needs_perf
 def test_a_refusal_is_told_in_perfs_words(spinning):
     with (
-        pytest.raises(EngineFailed, match="perf does not count: .*no-such-event"),
+        pytest.raises(EngineFailed, match=r"perf does not count: .*no-such-event"),
         counting(PERF, Scope((spinning,)), ["no-such-event"]),
     ):
         pass

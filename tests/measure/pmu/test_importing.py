@@ -70,6 +70,7 @@ def test_perfs_own_names_of_level_1():
     assert read_text(perf_json(counts, running=66.87), "f", V2).rung == "none"
 
 
+HEADER = "time,group,stage,level,metric,value,units"
 TOPDOWN = """time,group,stage,level,metric,value,units
 ,Topdown_L1,1,1,Backend Bound,39.07,%
 ,Topdown_L1,1,1,Bad Speculation,8.63,%
@@ -135,7 +136,8 @@ def test_aperfs_report():
 def test_performix_tables_of_metric_and_value():
     """As `apx render query` draws them: cells between heavy bars."""
     text = ("┏━━━━┳━━━━┓\n┃ metric ┃ value ┃\n┣━━━━╋━━━━┫\n┃ Frontend Bound ┃ 12.42 ┃\n"
-            "┃ Backend Bound ┃ 39.07 ┃\n┃ Retiring ┃ 40.01 ┃\n┃ Bad Speculation ┃ 8.63 ┃\n┗━━━━┻━━━━┛\n")  # fmt: skip
+            "┃ Backend Bound ┃ 39.07 ┃\n┃ Retiring ┃ 40.01 ┃\n┃ Bad Speculation ┃ 8.63 ┃\n"
+            "┗━━━━┻━━━━┛\n")  # fmt: skip
     found = read_text(text, "Performix run 1", V2)
     assert (found.tool, found.rung) == ("Arm Performix", "topdown")
     row = "┃ retiring ┃ ipc ┃\n┃ 40.01 ┃ 3.258 ┃\n"
@@ -149,8 +151,8 @@ def test_performix_tables_of_metric_and_value():
     [
         ("", "is empty"),
         ("once upon a time\n", "no line of perf stat"),
-        ("time,group,stage,level,metric,value,units\n,A,1,1,Wonder,1,%\n", "none of the metrics"),
-        ("time,group,stage,level,metric,value,units\n,A,1,1,Retiring,much,%\n", "'much' is no number"),
+        (f"{HEADER}\n,A,1,1,Wonder,1,%\n", "none of the metrics"),
+        (f"{HEADER}\n,A,1,1,Retiring,much,%\n", "'much' is no number"),
         ("processed_perf_stat_data = {]", "no time series of APerf"),
     ],
 )

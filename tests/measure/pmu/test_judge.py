@@ -93,8 +93,8 @@ def test_the_identity_on_published_pairs(case):
 
 
 def test_published_shares_add_up_within_three_points():
-    shares = dict(zip(("frontend_bound_share", "backend_bound_share", "retiring_share",
-                       "bad_speculation_share"), (0.1242, 0.3907, 0.4001, 0.0863), strict=True))  # fmt: skip
+    shares = {"frontend_bound_share": 0.1242, "backend_bound_share": 0.3907,
+              "retiring_share": 0.4001, "bad_speculation_share": 0.0863}  # fmt: skip
     assert sum_check(shares).holds  # Arm's README: 100.13 %
     assert not sum_check(shares | {"retiring_share": 0.45}).holds
     assert not sum_check(shares | {"retiring_share": -0.1, "backend_bound_share": 0.89}).holds

@@ -56,8 +56,10 @@ def test_user_space_alone_is_told_by_the_modifier():
 
 def test_a_comma_before_the_brace_and_lines_of_metrics_alone():
     """perf 6.8 writes both (`-M TopdownL1 -j`, its release notes)."""
-    text = ('{"counter-value" : "1.000000", "unit" : "", "event" : "slots", "event-runtime" : 5, '
-            '"pcnt-running" : 100.00, }\n{"metric-value" : "29.2", "metric-unit" : "%  tma"}\n')  # fmt: skip
+    text = (
+        '{"counter-value" : "1.000000", "unit" : "", "event" : "slots", "pcnt-running" : 100.00, }\n'
+        '{"metric-value" : "29.2", "metric-unit" : "%  tma"}\n'
+    )
     assert [(line.event, line.value) for line in read(text, "x")] == [("slots", 1.0)]
 
 

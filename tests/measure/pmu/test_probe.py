@@ -13,7 +13,8 @@ def host(tmp_path, devices=("software", "tracepoint"), flags="fpu hypervisor", p
         (tmp_path / "sys/bus/event_source/devices" / name).mkdir(parents=True)
     (tmp_path / "proc/sys/kernel").mkdir(parents=True)
     (tmp_path / "proc/cpuinfo").write_text(
-        f"vendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel\t\t: 17\nstepping\t: 1\nflags: {flags}\n"
+        "vendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel\t\t: 17\nstepping\t: 1\n"
+        f"flags\t\t: {flags}\n"
     )
     if paranoid is not None:
         (tmp_path / "proc/sys/kernel/perf_event_paranoid").write_text(f"{paranoid}\n")
@@ -45,10 +46,11 @@ def test_without_perf_the_reason_says_what_to_install(tmp_path, monkeypatch):
 
 def test_an_ubuntu_wrapper_without_its_perf(tmp_path, monkeypatch):
     script = tmp_path / "perf"
-    script.write_text("#!/bin/sh\necho 'WARNING: perf not found for kernel 6.8.0-1009' >&2\nexit 2\n")
+    says = "WARNING: perf not found for kernel 6.8.0-1009"
+    script.write_text(f"#!/bin/sh\necho '{says}' >&2\nexit 2\n")
     script.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    assert find_perf() == f"{script} does not run: WARNING: perf not found for kernel 6.8.0-1009"
+    assert find_perf() == f"{script} does not run: {says}"
 
 
 def test_an_old_perf_is_refused(tmp_path, monkeypatch):

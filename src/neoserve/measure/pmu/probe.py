@@ -97,12 +97,13 @@ def _supported(perf: Perf, asked: dict[str, str]) -> tuple[dict[str, str], tuple
         lines = try_events(perf, [word for word in alone if word != lead], _PROBE_S)
     seen = {key_of(line.event): line for line in lines}
     found: dict[str, str] = {}
-    refused: list[str] = []
+    refused: dict[str, list[str]] = {}
     silent: list[str] = []
     for name, word in asked.items():
         line = seen.get(key_of(word))
         if line is None or line.value is None:
-            refused.append(f"{name} ({word})")
+            problem = line.problem if line else "<not supported>"
+            refused.setdefault(problem, []).append(f"{name} ({word})")
         elif line.value == 0 and events.counts_on_spin(name):
             silent.append(f"{name} ({word})")
         else:
@@ -110,8 +111,9 @@ def _supported(perf: Perf, asked: dict[str, str]) -> tuple[dict[str, str], tuple
     reasons = []
     if silent:
         reasons.append(f"0 even on a busy core, so not counted here: {', '.join(silent)}")
-    if refused:
-        reasons.append(f"not supported here: {', '.join(refused)}")
+    for problem, which in refused.items():
+        told = "no counter was free for" if problem == "<not counted>" else "not supported here:"
+        reasons.append(f"{told} {', '.join(which)}")
     return found, tuple(reasons)
 
 
