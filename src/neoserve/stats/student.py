@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 
 from .binomial import beta_quantile
 
 
+@cache
 def t_quantile(freedom: int, level: float = 0.95) -> float:
     """The t that lies within ± with this chance: t² / (t² + f) is Beta(1/2, f/2)."""
     share = beta_quantile(level, 0.5, freedom / 2)

@@ -14,7 +14,7 @@ from neoserve.schema.workload import Slo, Workload
 from neoserve.tune.session import Session
 
 pytestmark = pytest.mark.engine
-WORKLOAD = Workload(arrival="poisson", rate_rps=5.0, prompt_tokens=24, output_tokens=6, seed=1)
+WORKLOAD = Workload(arrival="poisson", rate_rps=5.0, prompt_tokens=16, output_tokens=3, seed=1)
 
 
 @pytest.fixture(scope="module")
@@ -33,12 +33,12 @@ def session(tmp_path, engine):
 
 
 def ask(**more):
-    return TrialAsk(workload=WORKLOAD, slo=Slo.parse_text("ttft:p95<60s"), num_warmup=5,
-                    **({"num_requests": 20} | more))  # fmt: skip
+    return TrialAsk(workload=WORKLOAD, slo=Slo.parse_text("ttft:p95<60s"), num_warmup=2,
+                    **({"num_requests": 12} | more))  # fmt: skip
 
 
 def test_a_trial_holds_what_was_counted_over_its_steady_window(session):
-    trial = session.measure(ask()).trial
+    trial = session.measure(ask(ends_early=False)).trial
     found = trial.pmu
     length_s = trial.steady_until_s - trial.steady_from_s
     assert abs(found.kernel.length_s - length_s) < 2.0  # looks come every half second
@@ -54,7 +54,7 @@ def test_a_trial_holds_what_was_counted_over_its_steady_window(session):
 
 
 def test_off_counts_nothing(session):
-    assert session.measure(ask(num_requests=6, counts=False)).trial.pmu is None
+    assert session.measure(ask(num_requests=3, counts=False)).trial.pmu is None
 
 
 def test_a_server_that_ran_already_is_found_by_its_port(engine):

@@ -51,7 +51,7 @@ def test_pairs_give_what_the_whole_group_gives():
         assert apart.figures[name].value == pytest.approx(one.value), name
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(st.floats(0.8, 1.2), min_size=2, max_size=9))
 def test_the_interval_is_students(factors):
     windows = [window(GOOD | {"instructions": GOOD["instructions"] * f}) for f in factors]
