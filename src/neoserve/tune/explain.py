@@ -73,8 +73,8 @@ def explain(pick: Sequence[Trial], baseline: Sequence[Trial]) -> tuple[str, ...]
         return (_loads(pick, baseline), *told)
     why = next((reason for c in (*here, *there) if not c.figures for reason in c.reasons), "")
     return (
-        f"No hardware counters{': ' + why if why else ''}. So what the pipeline does otherwise "
-        "cannot be told; the kernel accounts:",
+        f"No hardware counters{': ' + why if why else ''}. What the pipeline does otherwise cannot "
+        "be told, only what the kernel accounts:",
         _loads(pick, baseline), *(told or _silent(pick, baseline)),
     )  # fmt: skip
 

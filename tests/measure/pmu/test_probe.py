@@ -93,3 +93,20 @@ def test_arm_codes_are_those_of_the_manual():
         "op_spec": "r3b", "br_mis_pred": "r10", "ase_sve_int8_spec": "r80e3",
         "stall_backend_mem": "r4005",
     }  # fmt: skip
+
+
+def test_a_kernel_that_lets_nobody_count(tmp_path, monkeypatch):
+    """perf of Linux 6.1 ends with 255 and a page of advice; the setting is what helps."""
+    script = tmp_path / "perf"
+    script.write_text(
+        '#!/bin/sh\n[ "$1" = --version ] && echo perf version 6.1.187 && exit\n'
+        "echo 'Access to performance monitoring is limited.' >&2\nexit 255\n"
+    )
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    found = probe(host(tmp_path / "host", ("cpu",), paranoid=4))
+    assert not found.counts
+    assert "kernel.perf_event_paranoid is 4" in found.reasons[0]
+    allowed = probe(host(tmp_path / "other", ("cpu",), paranoid=2))
+    assert "Access to performance monitoring is limited" in allowed.reasons[0]

@@ -55,9 +55,7 @@ def probe(root: Path = _ROOT) -> Host:
     perf = find_perf()
     if isinstance(perf, str):
         return Host(None, core, {}, 0, (perf,))
-    if denied := _denied(root):
-        return Host(perf, core, {}, 0, (denied,))
-    return _tried(perf, core)
+    return _tried(perf, core, _denied(root))
 
 
 def core_pmus(root: Path = _ROOT) -> list[str]:
@@ -66,13 +64,14 @@ def core_pmus(root: Path = _ROOT) -> list[str]:
     return sorted(path.name for path in folder.glob("*") if _CORE_PMU.match(path.name))
 
 
-def _tried(perf: Perf, core: CoreType | None) -> Host:
-    """Every event on its own, then the largest group whose events all count all of the time."""
+def _tried(perf: Perf, core: CoreType | None, denied: str) -> Host:
+    """Every event on its own, then the largest group whose events all count all of the time.
+    `denied` is the likely reason of a refusal."""
     asked = events.events_of(core)
     try:
         supported, reasons = _supported(perf, asked)
     except EngineFailed as error:
-        return Host(perf, core, {}, 0, (f"perf counts nothing here: {error}",))
+        return Host(perf, core, {}, 0, (denied or f"perf counts nothing here: {error}",))
     if events.CYCLES not in supported:
         return Host(perf, core, {}, 0, (*reasons, "cycles do not count here"))
     plain = [name for name in supported if not supported[name].startswith(("slots", "topdown"))]
@@ -131,7 +130,7 @@ def key_of(event: str) -> str:
 
 
 def _denied(root: Path) -> str:
-    """Why the kernel would refuse; "" where it would not."""
+    """Why the kernel would refuse those without CAP_PERFMON; "" where it would not."""
     try:
         level = int((root / "proc/sys/kernel/perf_event_paranoid").read_text())
     except (OSError, ValueError):

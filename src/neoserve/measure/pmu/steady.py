@@ -73,7 +73,7 @@ class Steady:
             return
         try:
             self.counters = Collector(host, Scope(pids)).run(self._over, self._expected_s)
-        except Error as error:
+        except (Error, OSError) as error:  # a trial goes on without
             self.counters = Counters(
                 tool="", rung="none", core=host.core, scope=Scope(pids).show(),
                 reasons=(str(error),),
