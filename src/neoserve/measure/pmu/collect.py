@@ -22,6 +22,7 @@ _LEAST_S = 0.25  # of a window that is kept when the load ends in it
 _MOST_FAILED = 3  # windows in a row, after which it is given up
 _TASK_CLOCK = "task-clock"
 
+
 class Collector:
     """Counts one scope, window by window, until it is told to stop."""
 
@@ -116,6 +117,7 @@ class Collector:
         if self._scope.cpus:
             yield f"whatever ran on CPUs {self._scope.cpus} was counted, not the engine alone"
 
+
 def window_of(
     group: Sequence[str], host: Host, lines: Sequence[Line], length_s: float, cpu_s: float
 ) -> Window | str:
@@ -136,6 +138,7 @@ def window_of(
     clock_s = clock.value / 1e3 if clock is not None and clock.value is not None else None
     return Window(counts, length_s, clock_s, cpu_s if clock_s is not None else None)
 
+
 def _no_level1(host: Host) -> Iterator[str]:
     if host.counts and not level1(host.core):
         name = host.core.name if host.core else "this core"
@@ -143,9 +146,8 @@ def _no_level1(host: Host) -> Iterator[str]:
     elif host.counts and not set(level1(host.core)) <= set(host.events):
         yield "level 1 needs events that do not count here"
 
-def collect(
-    host: Host, scope: Scope, length_s: float, pids: Sequence[int] = ()
-) -> Counters:
+
+def collect(host: Host, scope: Scope, length_s: float, pids: Sequence[int] = ()) -> Counters:
     """For a fixed time. Ctrl-C ends it early and keeps what was counted."""
     over = threading.Event()
     timer = threading.Timer(length_s, over.set)
