@@ -28,6 +28,7 @@ from .options import (
     MONEY,
     OFFLINE,
     ONE,
+    PMU,
     QUALITY,
     SELFTEST,
     TUNE,
@@ -257,6 +258,12 @@ def _isa(args: argparse.Namespace) -> int:
     return exit_code(found)
 
 
+def _pmu(args: argparse.Namespace) -> int:
+    from .pmu import run
+
+    return run(args, note)
+
+
 def _verify(args: argparse.Namespace) -> int:
     from pathlib import Path
 
@@ -441,6 +448,13 @@ COMMANDS: tuple[Command, ...] = (
         (("target", {"nargs": "?", "default": "", "metavar": "FILE|WHEEL|PACKAGE",
                      "help": "an ELF file, a wheel, or the name of an installed package"}),),
         "neoserve isa libtorch_cpu.so --precision w4a8",
+    ),
+    Command(
+        "pmu", "count what the CPU does while an engine works: top-down, IPC, or the kernel's word",
+        _pmu, (*PMU, JSON),
+        (("target", {"nargs": "?", "default": "", "metavar": "URL",
+                     "help": "a server that runs on this host"}),),
+        "neoserve pmu http://localhost:8000 --seconds 30",
     ),
     Command(
         "verify", "check a run's chain, artifacts and arithmetic; or anybody's published table",

@@ -321,7 +321,11 @@ _SERVER = (
     Option(("--workers",), "client processes (1)", whole, "N", 1),
 )  # fmt: skip
 
+_PMU = Option(("--pmu",), "counters over the steady window, where this host has any; else what the "
+              "kernel accounts (auto)", default="auto", choices=("auto", "off"))  # fmt: skip
+
 _RESULTS = (
+    _PMU,
     Option(("--on",), "hardware whose catalog price to count with", metavar="HW", default=""),
     Option(("--price",), "dollars per hour of the server", price, "USD"),
     Option(("--out",), "run folder (runs/bench)", metavar="DIR", default="runs/bench"),
@@ -365,6 +369,7 @@ TUNE = (
     *(option for option in _SERVER if option.name in ("route", "timeout", "workers")),
     Option(("--on",), "hardware whose catalog price to count with", metavar="HW", default=""),
     Option(("--price",), "dollars per hour of this host", price, "USD"),
+    _PMU,
     Option(("--out",), "run folder (runs/tune)", metavar="DIR", default="runs/tune"),
     Option(("--dry-run",), "print the plan and its expected time; start nothing", switch=True),
     Option(("--print-space",), "print the space as a TOML file to start from", switch=True),
@@ -404,6 +409,22 @@ CALIBRATE = (
     Option(("--ready-timeout",), "how long the engine's start may take", parse_duration_s, "TIME"),
     Option(("--timeout",), "of one request (600s)", parse_duration_s, "TIME", 600.0),
     Option(("--out",), "run folder (runs/calibrate)", metavar="DIR", default="runs/calibrate"),
+)  # fmt: skip
+
+PMU = (
+    Option(("--pid",), "processes, each with all below it, e.g. 4711,4712", whole, "PID,PID",
+           many=True, default=()),
+    Option(("--port",), "TCP port of a server on this host", whole, "PORT"),
+    Option(("--cores",), "count CPUs, whoever runs there, e.g. 0-14", metavar="LIST", default=""),
+    Option(("--seconds",), "how long (10)", real, "S", 10.0),
+    Option(("--import",), "counters that perf stat -j or -x, topdown-tool, APerf or Performix "
+           "wrote", metavar="FILE", default="", dest="file"),
+    Option(("--core",), "whose the imported counters are, e.g. v2, n1, zen4, icelake",
+           metavar="NAME", default=""),
+    Option(("--performix",), "count with Arm Performix (apx) on this prepared target; "
+           "user@host:22:KEY prepares one", metavar="TARGET", default=""),
+    Option(("--on",), "an AWS instance type: what it would show, before it is rented",
+           metavar="TYPE", default=""),
 )  # fmt: skip
 
 SELFTEST = (
