@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 DATA = Path(__file__).parents[1] / "data" / "dispatch"
-LOG, SAMPLES = str(DATA / "onednn-vllm-f32.txt"), str(DATA / "perf-graviton4-enabled.txt")
+LOG, SAMPLES = str(DATA / "onednn-vllm-f32.txt"), str(DATA / "perf-kleidiai-labels.txt")
 
 
 def test_a_log(cli):
