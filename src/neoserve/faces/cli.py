@@ -16,9 +16,13 @@ from .options import (
     BENCH,
     CALIBRATE,
     CATALOG,
+    COMPARE,
+    COST,
     ENGINE,
     JSON,
+    LISTEN,
     MANY,
+    MCP,
     MONEY,
     OFFLINE,
     ONE,
@@ -102,6 +106,42 @@ def _plan(args: argparse.Namespace) -> int:
 
         say(show_plan(result))
     return EXIT_MET if result.best is not None else EXIT_NOT_MET
+
+
+def _cost(args: argparse.Namespace) -> int:
+    from .cost_command import cost
+    from .money import show_cost
+
+    found = cost(args)
+    if args.json:
+        show_json(found.to_json())
+    else:
+        say(show_cost(found))
+    return EXIT_MET if found.best is not None else EXIT_NOT_MET
+
+
+def _compare(args: argparse.Namespace) -> int:
+    from .compare import compare_hardware, show_comparison
+    from .requests import compare_ask
+
+    found = compare_hardware(compare_ask(args))
+    if args.json:
+        show_json(found.to_json())
+    else:
+        say(show_comparison(found))
+    return EXIT_MET if found.best is not None else EXIT_NOT_MET
+
+
+def _ui(args: argparse.Namespace) -> int:
+    from .ui import run_ui
+
+    return run_ui(args, note)
+
+
+def _mcp(args: argparse.Namespace) -> int:
+    from .ui import run_mcp
+
+    return run_mcp(args, note)
 
 
 def _catalog(args: argparse.Namespace) -> int:
@@ -279,6 +319,22 @@ COMMANDS: tuple[Command, ...] = (
         "--slo 'ttft:mean<2s; tpot:mean<50ms'",
     ),
     Command(
+        "compare", "one model and load on several machines, each at its best", _compare,
+        (*WORKLOAD, *COMPARE, *ENGINE, *MONEY, CATALOG, OFFLINE, JSON),
+        (("model", {"help": MODEL_HELP}),
+         ("--on", {"required": True, "metavar": "HW,HW", "help": HARDWARE_HELP})),
+        "neoserve compare Qwen/Qwen3-8B --on L4,L40S,c8g.16xlarge --rate 4 --isl 1000 --osl 300 "
+        "--slo 'ttft:mean<5s; tpot:mean<150ms'",
+    ),
+    Command(
+        "cost", "what a month costs at a volume of output tokens, on machines or by a run", _cost,
+        (*WORKLOAD, *ONE, *ENGINE, *MONEY, *COST, CATALOG, OFFLINE, JSON),
+        (("model", {"help": f"{MODEL_HELP}; or a run folder that holds a recommendation"}),
+         ("--on", {"default": "", "metavar": "HW,HW", "help": HARDWARE_HELP})),
+        "neoserve cost Qwen/Qwen3-8B --on L4,L40S --output-tokens-per-month 5e9 --isl 1000 "
+        "--osl 300 --slo 'tpot:mean<50ms' --against 0.6",
+    ),
+    Command(
         "catalog", "look up hardware, instances, prices, models, engines, quantization", _catalog,
         (CATALOG, JSON),
         (("what", {"choices": ("hardware", "instances", "models", "architectures", "engines",
@@ -367,6 +423,16 @@ COMMANDS: tuple[Command, ...] = (
          ("--output-tokens-per-month", {"type": real, "metavar": "N",
                                         "help": "a volume to price in the cost card, e.g. 5e9"})),
         "neoserve recipe runs/tune --to all --out recipe",
+    ),
+    Command(
+        "ui", "serve the dashboard, its JSON and the agents' tools on one port", _ui, LISTEN,
+        (("results", {"nargs": "*", "default": [], "metavar": "RESULTS_DIR",
+                      "help": "folders of run folders, or run folders (runs)"}),),
+        "neoserve ui runs results/canonical",
+    ),
+    Command(
+        "mcp", "serve agents: the same answers as tools, over stdio or HTTP", _mcp, MCP, (),
+        "neoserve mcp --results runs",
     ),
     Command(
         "demo", "the whole way on the embedded engine: plan, tune, guard, prove, hand over", _demo,

@@ -237,6 +237,15 @@ MANY = (
            default=""),
 )  # fmt: skip
 
+RUN = Option(("--run",), "id of a run folder, as the list of runs has it", metavar="RUN",
+             default="")
+VOLUME = next(option for option in ONE if option.name == "output_tokens_per_month")
+COST = (
+    Option(("--against",), "dollars per million output tokens elsewhere: from which volume on is a "
+           "replica cheaper?", price, "USD"),
+)  # fmt: skip
+COMPARE = tuple(option for option in MANY if option.name not in ("keep", "plot"))
+
 _RATES = (
     Option(("--request-rate", "--rate"), "open load: requests per second", real, "RPS",
            dest="rate"),
@@ -407,4 +416,23 @@ SELFTEST = (
     Option(("--workers",), "client processes (1)", whole, "N", 1),
     Option(("--limit",), "mean error of TTFT up to which the client is trusted (5ms)",
            parse_duration_s, "TIME", 0.005),
+)  # fmt: skip
+
+LISTEN = (
+    Option(("--host",), "address to listen on (127.0.0.1); any other needs the token", metavar="IP",
+           default="127.0.0.1"),
+    Option(("--port",), "port (8765; 0: a free one)", whole, "N", 8765),
+    Option(("--token",), "what whoever asks from elsewhere, or starts work, has to send (the "
+           "variable NEOSERVE_TOKEN; made up where needed)", metavar="TOKEN", default=""),
+    Option(("--allow-host",), "another name that requests may use for this host (repeatable)",
+           metavar="NAME", again=True),
+    Option(("--allow-tune",), "let those who have the token start and stop campaigns here",
+           switch=True),
+)  # fmt: skip
+
+MCP = (
+    Option(("--results",), "folder of run folders, or one (runs; repeatable)", metavar="DIR",
+           again=True),
+    Option(("--http",), "streamable HTTP at /mcp instead of stdio", switch=True),
+    *LISTEN,
 )  # fmt: skip
