@@ -78,6 +78,11 @@ export function short(digest: string): string {
   return digest.replace(/^sha256:/, "").slice(0, 12);
 }
 
+/** "2.00 s" → "2 s": for the marks of an axis and what a slider says. */
+export function plain(text: string): string {
+  return text.replace(/(\.\d*?)0+(?!\d)/, "$1").replace(/\.(?!\d)/, "");
+}
+
 /** A path's last part: models are often named by the folder that they were read from. */
 export function leaf(name: string): string {
   return name.startsWith("/") ? name.slice(name.lastIndexOf("/") + 1) : name;

@@ -3,7 +3,8 @@
 import { usdPerMtok } from "./cost";
 import type { Basis, HardwareFacts, Plan, Prediction, PublishedPoint, RunView, Summary, TrialRow } from "./types";
 
-export type XName = "ttft_p95" | "ttft_mean" | "tpot_p95" | "tpot_mean";
+export type Stat = "p95" | "p50" | "mean";
+export type XName = `${"ttft" | "tpot"}_${Stat}`;
 export type YName = "usd" | "tokens";
 
 export interface Point {
@@ -17,7 +18,7 @@ export interface Point {
 export interface Axes { x: XName; y: YName }
 export interface GivenPrice { usdPerHour: number | null }
 
-const statOf = (x: XName): "p95" | "mean" => (x.endsWith("p95") ? "p95" : "mean");
+const statOf = (x: XName): Stat => x.slice(5) as Stat;
 const metricOf = (x: XName): "ttft_s" | "tpot_s" => (x.startsWith("ttft") ? "ttft_s" : "tpot_s");
 
 function yOf(axes: Axes, tokensPerS: number | null, usdPerHour: number | null): Pick<Point, "y" | "yWhy"> {
@@ -32,8 +33,8 @@ export function measuredPoints(view: RunView, axes: Axes, given: GivenPrice): Po
     const usdPerHour = given.usdPerHour ?? trial.cost?.usd_per_hour ?? view.recommendation?.usd_per_hour ?? null;
     const price = given.usdPerHour !== null ? "given" : trial.cost?.price_source ?? view.recommendation?.price_source ?? "";
     const summary: Summary = trial[metricOf(axes.x)];
-    const found = statOf(axes.x) === "mean"
-      ? { value: summary.mean, low: null, high: null } : summary.p95;
+    const stat = statOf(axes.x);
+    const found = stat === "mean" ? { value: summary.mean, low: null, high: null } : summary[stat];
     return {
       id: `m:${view.run.id}:${trial.number}`, basis: "measured", model: view.run.model,
       label: `${trial.settings || trial.engine.version || trial.engine.engine}`,
@@ -82,12 +83,12 @@ export function publishedPoints(points: PublishedPoint[], hardware: HardwareFact
     const isTtft = metricOf(axes.x) === "ttft_s";
     const stat = isTtft ? found.ttft_stat : found.tpot_stat;
     const value = isTtft ? found.ttft_s : found.tpot_s;
-    const matches = stat === statOf(axes.x);
+    const matches = (stat === "median" ? "p50" : stat) === statOf(axes.x);
     return {
       id: `q:${found.id}`, basis: "published", model: found.model,
       label: `${found.hardware}${found.num_devices > 1 ? ` ×${found.num_devices}` : ""} ${found.engine} ${found.engine_version}`.trim(),
       x: matches ? value : null, xLow: null, xHigh: null,
-      xWhy: value === null ? "the source does not say it" : `the source gives its ${stat || "unnamed statistic"} alone`,
+      xWhy: value === null ? "the source does not say it" : `the source gives another statistic: ${stat || "it does not say which"}`,
       ...yOf(axes, found.output_tokens_per_s, usdPerHour), yLow: null, yHigh: null,
       tokensPerS: found.output_tokens_per_s, usdPerHour,
       price: facts?.price_basis ?? "", verdict: "", published: found,

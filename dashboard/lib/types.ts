@@ -167,7 +167,7 @@ export interface ModelFacts {
 }
 export interface PublishedPoint {
   id: string; model: string; hardware: string; num_devices: number; engine: string;
-  engine_version: string; year: number | null; prompt_tokens: number; output_tokens: number;
+  engine_version: string; year: string | null; prompt_tokens: number; output_tokens: number;
   concurrency: number | null; rate_rps: number | null; ttft_s: number | null; ttft_stat: string;
   tpot_s: number | null; tpot_stat: string; output_tokens_per_s: number | null; source: string;
   licence: string; source_ref: string;

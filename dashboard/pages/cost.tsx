@@ -3,7 +3,7 @@ import { useMemo, type ReactNode } from "react";
 import { postJson } from "../lib/api";
 import { formFault, LOAD, sloOf, machines } from "../lib/ask";
 import { breakEven, monthAt } from "../lib/cost";
-import { count, share, usd } from "../lib/format";
+import { count, leaf, share, usd } from "../lib/format";
 import { useLoad, useUrlState } from "../lib/state";
 import type { CostProjection, MonthlyChoice } from "../lib/types";
 import { logScale, logTicks, useWidth, XAxis, YAxis } from "../ui/axes";
@@ -47,9 +47,9 @@ export default function Cost(): ReactNode {
           <LogSlider label="Busy share of each hour" value={Number(words.util)} low={0.05} high={1} show={share} onChange={(util) => set({ util: String(util) })} />
         </LoadForm>
         <div className="stack">
+          <LogSlider label="Output tokens a month" value={volume} low={1e6} high={1e13} show={count} onChange={(value) => set({ volume: String(value) })} />
           <div className="bar wide">
-            <LogSlider label="Output tokens a month" value={volume} low={1e6} high={1e13} show={count} onChange={(value) => set({ volume: String(value) })} />
-            <TextField label="Price of each machine" hint="$/h, instead of the listed" value={words.price} inputMode="decimal" placeholder="as listed" onChange={(value) => set({ price: value.replace(/[^0-9.]/g, "") })} />
+            <TextField label="Price of each machine" hint="$/h" value={words.price} inputMode="decimal" placeholder="as listed" onChange={(value) => set({ price: value.replace(/[^0-9.]/g, "") })} />
             <TextField label="Elsewhere" hint="$ per M output" value={words.against} inputMode="decimal" placeholder="none" onChange={(value) => set({ against: value.replace(/[^0-9.]/g, "") })} />
             <Select label="A measured run beside it" value={words.run} onChange={(run) => set({ run })}
               options={[["", "none"], ...(runs.data ?? []).filter((run) => run.kind === "tune" && run.status !== "broken").map((run): [string, string] => [run.id, run.id])]} />
@@ -59,6 +59,7 @@ export default function Cost(): ReactNode {
           {found.error && <Fault sentence={found.error} retry={found.reload} />}
           {measured.error && <Fault sentence={`${words.run}: ${measured.error}`} retry={measured.reload} />}
           {!found.data && !found.error && !fault && <Wait what="Pricing" />}
+          {words.run && measured.data && leaf(measured.data.model) !== leaf(words.model) && <p className="state warn">The run served {leaf(measured.data.model)}, not {words.model}: its price per token is of another model and load.</p>}
           {priced.length > 0 && <Curves priced={priced} volume={volume} against={against} onVolume={(value) => set({ volume: String(value) })} />}
           {choices.length > 0 && <Months choices={choices} volume={volume} against={against} best={best?.choice ?? null} />}
           {found.data && <ul className="notes">
@@ -92,7 +93,7 @@ function Curves({ priced, volume, against, onVolume }: {
   const [left, right, top, bottom] = [62, width - 14, 30, height - 42];
   const curves = useMemo(() => {
     const x = logScale([1e6, 1e13], [left, right], 1);
-    const steps = Array.from({ length: 161 }, (_, i) => 10 ** (6 + (i / 160) * 7));
+    const steps = Array.from({ length: 701 }, (_, i) => 10 ** (6 + i / 100));
     const at = priced.map((one) => steps.map((v): [number, number] => [v, monthAt(v, one.capacity, one.usdOfOne).usdPerMtok]));
     const y = logScale([...at.flat().map(([, v]) => v).filter((v) => v < 1e4), ...(against ? [against] : [])], [bottom, top]);
     return { x, y, at };
@@ -110,7 +111,7 @@ function Curves({ priced, volume, against, onVolume }: {
             <YAxis scale={y} ticks={logTicks(y, 6)} x={left} right={right} show={usd} label="$ per million output tokens" top={top} />
             {against && y(against) > top && <>
               <line x1={left} x2={right} y1={y(against)} y2={y(against)} className="elsewhere" />
-              <text x={right} y={y(against) - 6} textAnchor="end" className="said">elsewhere {usd(against)}</text>
+              <text x={left + 6} y={y(against) - 6} className="said">elsewhere {usd(against)}</text>
             </>}
             {priced.map((one, index) => {
               const even = against ? breakEven(one.usdOfOne, one.capacity, against) : null;

@@ -119,7 +119,7 @@ function Ran({ trial, run, log }: { trial: Trial; run: RunView; log: string }): 
   const silent = "the engine does not say";
   return (
     <Panel title="What really ran" note={facts ? "read from the process, its log and its API, not from what was asked" : "the server was running already: nothing is known of its process"}>
-      <Code label="Command" text={[...Object.entries(engine.env).map(([key, value]) => `${key}=${value}`), ...engine.argv].join(" \\\n  ") || engine.url} />
+      <Code label="Command" text={commandText(engine) || engine.url} />
       <div className="triple">
         <div>
           <h3>Engine</h3>
@@ -224,6 +224,19 @@ function Counters({ trial, run }: { trial: Trial; run: RunView }): ReactNode {
       {rows.length === 0 ? <Absent why="the engine offers no /metrics, or was asked for none" /> : <Facts rows={rows.map(([name, value]): [string, ReactNode] => [name, <span className="num" key={name}>{significant(value)}</span>])} />}
     </Panel>
   );
+}
+
+/** A flag with its value on a line of its own. */
+function commandText(engine: Trial["engine"]): string {
+  const lines = Object.entries(engine.env).map(([key, value]) => `${key}=${value}`);
+  let current = "";
+  for (const word of engine.argv) {
+    if (word.startsWith("--")) {
+      lines.push(current);
+      current = `  ${word}`;
+    } else current = current ? `${current} ${word}` : word;
+  }
+  return [...lines, current].filter(Boolean).join(" \\\n");
 }
 
 function Fragmented({ label, children }: { label: string; children: ReactNode }): ReactNode {

@@ -17,7 +17,8 @@ import { Scatter } from "../ui/scatter";
 import { Shell } from "../ui/shell";
 
 const X: Record<XName, string> = {
-  ttft_p95: "TTFT, p95", ttft_mean: "TTFT, mean", tpot_p95: "TPOT, p95", tpot_mean: "TPOT, mean",
+  ttft_p95: "TTFT, p95", ttft_p50: "TTFT, median", ttft_mean: "TTFT, mean",
+  tpot_p95: "TPOT, p95", tpot_p50: "TPOT, median", tpot_mean: "TPOT, mean",
 };
 const Y: Record<YName, string> = { usd: "$ per million output tokens", tokens: "output tokens/s" };
 const BASES: BasisName[] = ["measured", "predicted", "published"];
@@ -85,16 +86,17 @@ export default function Pareto(): ReactNode {
                 </button>
               );
             })}
+            <span className="small">Filled: PASS. Hollow circle: not proven. Faint: fails or misses the SLO. Lines: the front of one run or model.</span>
             {isBusy && <span className="state" role="status"><span className="pulse" aria-hidden="true" />asking</span>}
           </div>
           {fault && <Fault sentence={fault} />}
           {plan.error && <Fault sentence={plan.error} retry={plan.reload} />}
           {(views.error || runs.error) && <Fault sentence={views.error || runs.error} retry={views.error ? views.reload : runs.reload} />}
-          {points.length > 0 ? (
+          {points.some((point) => point.x !== null) ? (
             <Scatter points={points} selected={words.point} onSelect={(point) => set({ point })}
               xLabel={X[axes.x]} yLabel={Y[axes.y]} xShow={duration} yShow={yShow} higherIsBetter={axes.y === "tokens"}
               missing={axes.y === "usd" ? "no price is known" : "no throughput is known"} />
-          ) : isBusy || !ready ? <Wait what="Planning and reading the runs" /> : <Empty>Nothing to draw: choose a model and machines, or turn a kind of point on.</Empty>}
+          ) : isBusy || !ready ? <Wait what="Planning and reading the runs" /> : <Empty>Nothing to draw: no point has this latency. Choose another one across, other machines, or turn a kind of point on.</Empty>}
           <Notes points={points} models={models} published={published.data?.reason ?? ""}
             hasMeasured={shownBases.includes("measured") && (runs.data?.length ?? 0) === 0 && !runs.isLoading} />
           {selected && <Chosen point={selected} axes={axes} onClose={() => set({ point: "" })} />}

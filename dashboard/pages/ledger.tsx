@@ -141,7 +141,9 @@ function Lines({ found, open, onOpen }: { found: Checked; open: string; onOpen: 
   const chosen = found.lines.find((line) => String(line.number) === open);
   const ref = useRef<HTMLTableRowElement>(null);
   useEffect(() => {
-    ref.current?.scrollIntoView({ block: "center" });
+    const row = ref.current;
+    const box = row?.closest(".scroll");
+    if (row && box) box.scrollTop = row.offsetTop - box.clientHeight / 2;
   }, []);
   return (
     <div className="pair lines">

@@ -1,4 +1,4 @@
-import { Fragment, type ReactNode } from "react";
+import { Fragment, useState, type ReactNode } from "react";
 import { postJson } from "../lib/api";
 import { formFault, LOAD, loadBody } from "../lib/ask";
 import { bytes, count, duration, share, significant, usd } from "../lib/format";
@@ -9,6 +9,8 @@ import { StackedBar } from "../ui/bars";
 import { LoadForm } from "../ui/load-form";
 import { Absent, Basis, basisOfPrice, Code, Dash, Empty, Facts, Fault, Panel, Range, Table, Wait, WithInterval } from "../ui/parts";
 import { Shell } from "../ui/shell";
+
+const LISTED = 20;
 
 export default function PlanView(): ReactNode {
   const [words, set, ready] = useUrlState({ ...LOAD, open: "0" });
@@ -35,6 +37,7 @@ export default function PlanView(): ReactNode {
 }
 
 function Ranked({ plan, open, onOpen }: { plan: Plan; open: string; onOpen: (open: string) => void }): ReactNode {
+  const [num, setNum] = useState(LISTED);
   if (plan.candidates.length === 0) return <Empty>Nothing that was tried would start: the reasons stand below.</Empty>;
   return (
     <Panel title="Choices, cheapest first" note={<><span>{plan.candidates.length} of {plan.num_candidates} tried; ranges hold the truth in 90 of 100 cases</span><Basis of="predicted" /></>}>
@@ -48,7 +51,7 @@ function Ranked({ plan, open, onOpen }: { plan: Plan; open: string; onOpen: (ope
           </tr>
         </thead>
         <tbody>
-          {plan.candidates.map((item, index) => {
+          {plan.candidates.slice(0, Math.max(num, Number(open) + 1)).map((item, index) => {
             const isOpen = open === String(index);
             return (
               <Fragment key={index}>
@@ -73,6 +76,7 @@ function Ranked({ plan, open, onOpen }: { plan: Plan; open: string; onOpen: (ope
           })}
         </tbody>
       </Table>
+      {num < plan.candidates.length && <button type="button" onClick={() => setNum(plan.candidates.length)}>Show the other {plan.candidates.length - num}</button>}
     </Panel>
   );
 }

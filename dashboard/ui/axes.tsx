@@ -1,5 +1,6 @@
 import { scaleLinear, scaleLog, type ScaleContinuousNumeric } from "d3-scale";
 import { useEffect, useRef, useState, type ReactNode, type RefObject } from "react";
+import { plain } from "../lib/format";
 
 export type Scale = ScaleContinuousNumeric<number, number>;
 
@@ -64,7 +65,7 @@ export function XAxis({ scale, ticks, y, top, show, label, right }: {
       {ticks.map((tick) => (
         <g key={tick} transform={`translate(${Math.round(scale(tick)) + 0.5},0)`}>
           <line y1={top} y2={y} className="grid" />
-          <text y={y + 17} textAnchor="middle">{show(tick)}</text>
+          <text y={y + 17} textAnchor={scale(tick) > right - 18 ? "end" : "middle"} x={scale(tick) > right - 18 ? right - scale(tick) : 0}>{plain(show(tick))}</text>
         </g>
       ))}
       <text x={right} y={y + 34} textAnchor="end" className="title">{label}</text>
@@ -81,7 +82,7 @@ export function YAxis({ scale, ticks, x, right, show, label, top }: {
       {ticks.map((tick) => (
         <g key={tick} transform={`translate(0,${Math.round(scale(tick)) + 0.5})`}>
           <line x1={x} x2={right} className="grid" />
-          <text x={x - 8} dy="0.32em" textAnchor="end">{show(tick)}</text>
+          <text x={x - 8} dy="0.32em" textAnchor="end">{plain(show(tick))}</text>
         </g>
       ))}
       <text x={2} y={top - 12} className="title">{label}</text>

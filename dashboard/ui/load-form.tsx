@@ -1,7 +1,7 @@
 import { useId, useState, type ReactNode } from "react";
 import { getJson } from "../lib/api";
 import { machines, type LoadWords } from "../lib/ask";
-import { count, duration, significant } from "../lib/format";
+import { count, duration } from "../lib/format";
 import { once, useLoad } from "../lib/state";
 import type { HardwareFacts, ModelFacts } from "../lib/types";
 import { Field, LogSlider, Select, TextField } from "./parts";
@@ -36,7 +36,7 @@ export function LoadForm({ words, set, hasSlo = true, children }: {
         options={[["closed", "requests in flight"], ["open", "requests per second"]]} />
       {words.load === "open"
         ? <LogSlider label="Arrival rate" value={Number(words.rate)} low={0.01} high={1000} unit="/s" onChange={number("rate")} />
-        : <LogSlider label="In flight" value={Number(words.n)} low={1} high={1024} show={(n) => significant(Math.round(n), 4)} onChange={(n) => set({ n: String(Math.max(1, Math.round(n))) })} />}
+        : <LogSlider label="In flight" value={Number(words.n)} low={1} high={1024} show={(n) => String(Math.round(n))} onChange={(n) => set({ n: String(Math.max(1, Math.round(n))) })} />}
       {hasSlo && (
         <>
           <LogSlider label={`TTFT ${words.stat}, at most`} value={Number(words.ttft)} low={0.02} high={120} show={duration} onChange={number("ttft")} />

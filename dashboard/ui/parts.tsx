@@ -1,6 +1,6 @@
 import { useId, type ReactNode } from "react";
 import type { Basis as BasisName, Interval, Quantile } from "../lib/types";
-import { significant } from "../lib/format";
+import { plain, significant } from "../lib/format";
 
 const BASIS_WORDS: Record<BasisName, string> = {
   measured: "Measured here, by a trial in a ledger",
@@ -125,7 +125,7 @@ export function LogSlider({ label, value, low, high, unit, show, onChange, steps
   const id = useId();
   const span = Math.log(high / low);
   const at = Math.round((Math.log(Math.min(high, Math.max(low, value)) / low) / span) * steps);
-  const said = show ? show(value) : `${significant(value)}${unit ? ` ${unit}` : ""}`;
+  const said = plain(show ? show(value) : `${significant(value)}${unit ? ` ${unit}` : ""}`);
   const of = (position: number): number => tidy(low * Math.exp((position / steps) * span));
   return (
     <Field label={label} htmlFor={id}>

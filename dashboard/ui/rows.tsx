@@ -8,7 +8,8 @@ import type { Slo } from "../lib/types";
 import { linearScale, logScale, logTicks, useWidth, XAxis, YAxis } from "./axes";
 import { Dash, Empty, Fault, Panel, Table, Wait } from "./parts";
 
-const PAGE = 50;
+const PAGE = 20;
+const NO_FAULT = ["unsent", "cancelled"]; // the trial was decided before their turn
 
 /** The raw rows, fetched by their digest, hashed here, and drawn one by one. */
 export function Rows({ run, digest, slo, steady }: { run: string; digest: string; slo: Slo; steady: [number, number] }): ReactNode {
@@ -37,7 +38,7 @@ function Dots({ rows, slo, steady }: { rows: Observed[]; slo: Slo; steady: [numb
   const canvas = useRef<HTMLCanvasElement>(null);
   const height = 260, left = 58, right = Math.max(left + 10, width - 12), top = 28, bottom = height - 40;
   const { x, y } = useMemo(() => ({
-    x: linearScale(rows.map((row) => row.dueS), [left, right]),
+    x: linearScale(rows.filter((row) => row.status !== "unsent").map((row) => row.dueS), [left, right]).clamp(true),
     y: logScale(rows.flatMap((row) => [row.ttftS ?? 0, row.e2eS ?? 0]), [bottom, top], 1.2),
   }), [rows, left, right, top, bottom]);
   useEffect(() => {
@@ -50,7 +51,10 @@ function Dots({ rows, slo, steady }: { rows: Observed[]; slo: Slo; steady: [numb
     for (const row of rows) {
       const at = x(row.dueS);
       context.globalAlpha = row.phase === "measured" ? 1 : 0.4;
-      if (row.status !== "ok") {
+      if (NO_FAULT.includes(row.status)) {
+        context.fillStyle = "#8c8c8c";
+        context.fillRect(at - 0.5, bottom - 6, 1, 6);
+      } else if (row.status !== "ok") {
         context.strokeStyle = "#ff7b72";
         context.strokeRect(at - 2.5, top + 2, 5, 5);
       } else if (row.ttftS !== null && row.e2eS !== null) {
@@ -70,18 +74,19 @@ function Dots({ rows, slo, steady }: { rows: Observed[]; slo: Slo; steady: [numb
         context.stroke();
       }
     }
-  }, [rows, x, y, width]);
+  }, [rows, x, y, width, bottom]);
   const target = slo.targets.find((one) => one.metric === "ttft");
   const ticks = x.ticks(Math.max(3, Math.floor(width / 90)));
   return (
     <div ref={box} className="chart" style={{ height }} role="img"
-      aria-label={`Each of ${rows.length} requests at its intended arrival: a dot for its first token, a dash for its end; dim ones are warm-up and drain. The table below has the numbers.`}>
+      aria-label={`Each of ${rows.length} requests at its intended arrival: a dot for its first token, a dash for its end; dim ones are warm-up and drain, ticks at the foot were not sent or were cut off when the trial was decided. The table below has the numbers.`}>
       {width > 0 && <>
         <svg width={width} height={height} aria-hidden="true">
-          <XAxis scale={x} ticks={ticks} y={bottom} top={top} show={(v) => `${significant(v, 2)} s`} label="intended arrival" right={right} />
+          <XAxis scale={x} ticks={ticks} y={bottom} top={top} show={(v) => `${significant(v, 2)} s`} label="intended arrival; ticks: not sent, the trial was decided" right={right} />
           <YAxis scale={y} ticks={logTicks(y, 5)} x={left} right={right} show={duration} label="● first token, – end" top={top} />
           {steady[1] > steady[0] && <g className="steady"><line x1={x(steady[0])} x2={x(steady[1])} y1={top - 6} y2={top - 6} /><text x={x(steady[1])} y={top - 11} textAnchor="end">steady window</text></g>}
           {target && y(target.limit) > top && y(target.limit) < bottom && <line x1={left} x2={right} y1={y(target.limit)} y2={y(target.limit)} className="limit" />}
+          {target && y(target.limit) > top && y(target.limit) < bottom && <text x={left + 6} y={y(target.limit) - 5} className="said">SLO, {target.statistic} {duration(target.limit)}</text>}
         </svg>
         <canvas ref={canvas} style={{ width, height }} aria-hidden="true" />
       </>}
@@ -103,7 +108,7 @@ function RowTable({ rows }: { rows: Observed[] }): ReactNode {
               <td className="r">{time(row.lateS, "")}</td><td className="r">{time(row.ttftS, "no first token came")}</td>
               <td className="r">{time(row.tpotS, "an answer of one token has none")}</td><td className="r">{time(row.e2eS, "it did not end")}</td>
               <td className="r num">{row.promptTokens}, {row.outputTokens}</td>
-              <td>{row.status === "ok" ? "ok" : <b className="fail-text">{row.status} {row.error}</b>}</td>
+              <td>{row.status === "ok" ? "ok" : <span className={NO_FAULT.includes(row.status) ? "dim" : "fail-text"}>{row.status}{row.error && `: ${row.error}`}</span>}</td>
             </tr>
           ))}
         </tbody>

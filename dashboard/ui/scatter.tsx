@@ -35,10 +35,18 @@ export function Scatter({ points, selected, onSelect, xLabel, yLabel, xShow, ySh
         isPriced: point.y !== null,
       })).sort((a, b) => a.px - b.px || a.py - b.py);
     const sign = higherIsBetter ? -1 : 1;
-    const front = (["measured", "predicted", "published"] as const).map((basis) => ({
-      basis,
-      line: frontier(both.filter((point) => point.basis === basis && point.verdict !== "misses the SLO")
-        .map((point) => ({ x: point.x as number, y: sign * (point.y as number), id: point.id }))),
+    // unlike models are no rivals: each has a front of its own
+    const groups = new Map<string, Point[]>();
+    for (const point of both) {
+      if (point.verdict === "misses the SLO" || point.verdict === "FAIL") continue;
+      const key = `${point.basis} ${point.run ?? point.model}`;
+      const group = groups.get(key);
+      if (group) group.push(point);
+      else groups.set(key, [point]);
+    }
+    const front = [...groups].map(([key, group]) => ({
+      key, basis: group[0].basis,
+      line: frontier(group.map((point) => ({ x: point.x as number, y: sign * (point.y as number), id: point.id }))),
     }));
     return { x, y, placed, front };
   }, [points, left, right, top, bottom, higherIsBetter]);
@@ -101,7 +109,7 @@ export function Scatter({ points, selected, onSelect, xLabel, yLabel, xShow, ySh
                 <text x={2} y={14}>{yLabel}: {missing}</text>
               </g>
             )}
-            {front.map((one) => <Front key={one.basis} basis={one.basis} line={one.line} x={x} y={y} sign={higherIsBetter ? -1 : 1} />)}
+            {front.map((one) => <Front key={one.key} basis={one.basis} line={one.line} x={x} y={y} sign={higherIsBetter ? -1 : 1} />)}
             {[chosen, shown].map((one, index) => one && (
               <g key={index} className={`whisker ${one.point.basis}`}>
                 <Whisker one={one} x={x} y={y} left={left} right={right} top={top} bottom={bottom} />
