@@ -182,7 +182,7 @@ function Standings({ view }: { view: RunView }): ReactNode {
         <tbody>
           {order.map(({ standing: s, index }) => (
             <tr key={index} className={s.state === "pick" ? "on" : ""}>
-              <td className="mono">{showKnobs(s.candidate)}<span className="dim"> {s.candidate.origin}</span></td>
+              <td className="mono flow">{showKnobs(s.candidate)}<span className="dim"> {s.candidate.origin}</span></td>
               <td><span className={`state-tag ${s.state}`}>{s.state}</span></td>
               <td className="wrap">{s.reason}</td>
               <td className="r">{s.capacity.low_rps === null ? <Dash why="no rate was held" /> : <span className="num">{significant(s.capacity.low_rps)} – {s.capacity.high_rps === null ? "…" : significant(s.capacity.high_rps)}/s</span>}</td>
@@ -203,18 +203,18 @@ function Trials({ view }: { view: RunView }): ReactNode {
   return (
     <Panel title="Trials" note="newest first; each opens its evidence">
       <Table label="Trials">
-        <thead><tr><th scope="col" className="r">#</th><th scope="col">At, UTC</th><th scope="col">Purpose</th><th scope="col">Candidate</th><th scope="col" className="r">Rate</th><th scope="col">Verdict</th><th scope="col" className="r">TTFT p95</th><th scope="col" className="r">Requests</th><th scope="col">Why</th><th scope="col">Ledger</th></tr></thead>
+        <thead><tr><th scope="col" className="r">#</th><th scope="col" className="opt">At, UTC</th><th scope="col">Purpose</th><th scope="col">Candidate</th><th scope="col" className="r">Rate</th><th scope="col">Verdict</th><th scope="col" className="r">TTFT p95</th><th scope="col" className="r opt">Requests</th><th scope="col" className="opt">Why</th><th scope="col" className="opt">Ledger</th></tr></thead>
         <tbody>
           {[...view.trials].reverse().map((trial) => (
             <tr key={trial.number}>
               <td className="r"><Link className="num" href={{ pathname: "/evidence", query: { run: view.run.id, trial: String(trial.number) } }}>{trial.number}</Link></td>
-              <td className="num dim">{clock(trial.at)}</td><td>{trial.purpose || "load"}</td><td className="mono">{trial.settings || trial.engine.engine}</td>
+              <td className="num dim opt">{clock(trial.at)}</td><td>{trial.purpose || "load"}</td><td className="mono flow">{trial.settings || trial.engine.engine}</td>
               <td className="r num">{trial.rate_rps ? `${significant(trial.rate_rps)}/s` : `${trial.concurrency} at once`}</td>
               <td><VerdictTag of={trial.verdict} /></td>
               <td className="r">{trial.ttft_s.p95.value === null ? <Dash why="no first token, or too many failures" /> : <span className="num">{duration(trial.ttft_s.p95.value)}</span>}</td>
-              <td className="r num">{trial.num_ok}/{trial.num_judged}</td>
-              <td className="wrap small">{trial.reasons[0] ?? ""}{trial.load_limited && " (load-limited)"}</td>
-              <td><Link className="mono" href={{ pathname: "/ledger", query: { run: view.run.id, line: String(trial.line) } }}>{trial.line} {short(trial.digest).slice(0, 8)}</Link></td>
+              <td className="r num opt">{trial.num_ok}/{trial.num_judged}</td>
+              <td className="wrap small opt">{trial.reasons[0] ?? ""}{trial.load_limited && " (load-limited)"}</td>
+              <td className="opt"><Link className="mono" href={{ pathname: "/ledger", query: { run: view.run.id, line: String(trial.line) } }}>{trial.line} {short(trial.digest).slice(0, 8)}</Link></td>
             </tr>
           ))}
         </tbody>
@@ -262,7 +262,7 @@ function Log({ run, names, isLive }: { run: string; names: string[]; isLive: boo
     ) : chosen}>
       {fault && <Fault sentence={fault} />}
       {!chosen && <Empty>No log lies in this run folder: logs of servers that ended are kept as artifacts that the ledger names, and this run kept none beside them.</Empty>}
-      {text && <pre ref={box} className="code log" tabIndex={0} role="region" aria-label="End of the engine's log">{text}</pre>}
+      {text && <pre ref={box} className="code log" tabIndex={0} role="group" aria-label="End of the engine's log">{text}</pre>}
       {chosen && !text && !fault && <Empty>The log is empty.</Empty>}
     </Panel>
   );

@@ -107,7 +107,7 @@ function Curves({ priced, volume, against, onVolume }: {
         {width > 0 && (
           <svg width={width} height={height} role="img" aria-label={`Dollars per million output tokens against tokens a month, for ${priced.map((one) => nameOf(one.choice)).join(", ")}; the table below has the values at ${count(volume)}`}
             onClick={(event) => pick(event.clientX, event.currentTarget.getBoundingClientRect())}>
-            <XAxis scale={x} ticks={logTicks(x, Math.max(3, width / 80))} y={bottom} top={top} show={count} label="output tokens a month" right={right} />
+            <XAxis scale={x} ticks={logTicks(x, Math.max(4, width / 80))} y={bottom} top={top} show={count} label="output tokens a month" right={right} />
             <YAxis scale={y} ticks={logTicks(y, 6)} x={left} right={right} show={usd} label="$ per million output tokens" top={top} />
             {against && y(against) > top && <>
               <line x1={left} x2={right} y1={y(against)} y2={y(against)} className="elsewhere" />

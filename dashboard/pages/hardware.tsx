@@ -95,13 +95,13 @@ function Serving({ words, set, ready }: { words: Words; set: (change: Partial<Wo
       {found.data && <>
         <p>{found.data.summary}</p>
         <Table label="Serving side by side" className={found.isLoading ? "stale" : ""}>
-          <thead><tr><th scope="col">On</th><th scope="col">At its best</th><th scope="col" className="r">TTFT mean</th><th scope="col" className="r">TPOT mean</th><th scope="col" className="r">Output tokens/s</th><th scope="col" className="r">$ / M output</th><th scope="col">Bound</th><th scope="col">SLO</th><th scope="col">Price</th></tr></thead>
+          <thead><tr><th scope="col">On</th><th scope="col" className="opt">At its best</th><th scope="col" className="r">TTFT mean</th><th scope="col" className="r">TPOT mean</th><th scope="col" className="r">Output tokens/s</th><th scope="col" className="r">$ / M output</th><th scope="col">Bound</th><th scope="col">SLO</th><th scope="col">Price</th></tr></thead>
           <tbody>
             {found.data.sides.map((side, index) => (
               <tr key={side.hardware} className={index === found.data?.best ? "on" : ""}>
                 <td><b>{side.hardware}</b>{index === found.data?.best && <span className="tag">cheapest</span>}</td>
                 {side.deployment ? <>
-                  <td className="mono">{`TP${side.deployment.tensor_parallel} ${side.deployment.weight_quant === "checkpoint" ? "as stored" : side.deployment.weight_quant}, KV ${side.deployment.kv_cache_dtype}`}</td>
+                  <td className="mono opt">{`TP${side.deployment.tensor_parallel} ${side.deployment.weight_quant === "checkpoint" ? "as stored" : side.deployment.weight_quant}, KV ${side.deployment.kv_cache_dtype}`}</td>
                   {(["ttft_s", "tpot_s"] as const).map((name) => <td key={name} className="r">{side.latency?.[name].mean == null ? <Dash why="unbounded: more load than capacity" /> : <WithInterval value={side.latency[name].mean as number} interval={side.interval[name]} show={duration} />}</td>)}
                   <td className="r">{side.throughput ? <span className="num">{significant(side.throughput.output_tokens_per_s)}</span> : <Dash why="not computed" />}</td>
                   <td className="r">{side.cost ? <b className="num">{usd(side.cost.usd_per_mtok_output)}</b> : <Dash why="no price is known" />}</td>
@@ -139,20 +139,20 @@ function Catalog({ all, words, set, chosen, onToggle }: {
       </div>
       {rows.length === 0 ? <Empty>Nothing in the catalog is called that; a device of your own goes into a YAML file, see docs/catalog.md.</Empty> : (
         <Table label="Hardware catalog" className="tall">
-          <thead><tr><th scope="col">Device</th><th scope="col">Kind</th><th scope="col" className="r">Year</th><th scope="col" className="r">Memory</th><th scope="col" className="r">Bandwidth</th><th scope="col" className="r">Peak 16 bit</th><th scope="col" className="r">Price of one</th><th scope="col">Price source</th></tr></thead>
+          <thead><tr><th scope="col">Device</th><th scope="col" className="opt">Kind</th><th scope="col" className="r opt">Year</th><th scope="col" className="r">Memory</th><th scope="col" className="r">Bandwidth</th><th scope="col" className="r">Peak 16 bit</th><th scope="col" className="r">Price of one</th><th scope="col">Price source</th></tr></thead>
           <tbody>
             {rows.map((one) => {
               const peak = one.peak_flops_per_s.bf16 ?? one.peak_flops_per_s.fp16;
               return (
                 <tr key={one.id} className={chosen.includes(one.id) ? "on" : ""}>
-                  <td><button type="button" className="link" aria-pressed={chosen.includes(one.id)} onClick={() => onToggle(one.id)}>{one.name}</button> <span className="mono dim">{one.id}</span></td>
-                  <td className="dim">{one.kind}</td>
-                  <td className="r num">{one.year || <Dash why="not published" />}</td>
+                  <td className="flow"><button type="button" className="link" aria-pressed={chosen.includes(one.id)} onClick={() => onToggle(one.id)}>{one.name}</button> <span className="mono dim">{one.id}</span></td>
+                  <td className="dim opt">{one.kind}</td>
+                  <td className="r num opt">{one.year || <Dash why="not published" />}</td>
                   <td className="r">{one.memory_bytes ? <span className="num">{bytes(one.memory_bytes)}</span> : <Dash why="the machine decides it" />}</td>
                   <td className="r">{one.bandwidth_bytes_per_s ? <><span className="num">{si(one.bandwidth_bytes_per_s)}B/s</span><CellBar value={one.bandwidth_bytes_per_s} of={widest} /></> : <Dash why="not published" />}</td>
                   <td className="r">{peak ? <span className="num">{si(peak)}FLOP/s</span> : <Dash why="not published" />}</td>
                   <td className="r">{one.usd_per_hour === null ? <Dash why="no list has one" /> : <span className="num">{usd(one.usd_per_hour / one.priced_devices)}/h</span>}</td>
-                  <td className="small dim">{one.price_basis.replace(/^published, /, "")}</td>
+                  <td className="small dim wrap">{one.price_basis.replace(/^published, /, "")}</td>
                 </tr>
               );
             })}

@@ -22,7 +22,7 @@ const X: Record<XName, string> = {
 };
 const Y: Record<YName, string> = { usd: "$ per million output tokens", tokens: "output tokens/s" };
 const BASES: BasisName[] = ["measured", "predicted", "published"];
-const LISTED = 40;
+const LISTED = 20;
 
 export default function Pareto(): ReactNode {
   const [words, set, ready] = useUrlState({
@@ -139,16 +139,16 @@ function List({ points, axes, selected, onSelect }: {
   return (
     <Panel title="Points" note={`${sorted.length}, best ${axes.y === "usd" ? "price" : "throughput"} first; ranges are 95 % for measured, 90 % for predicted`}>
       <Table label="Points of the chart">
-        <thead><tr><th scope="col">Basis</th><th scope="col">Configuration</th><th scope="col">Model</th><th scope="col" className="r">{X[axes.x]}</th><th scope="col" className="r">{Y[axes.y]}</th><th scope="col">Verdict</th></tr></thead>
+        <thead><tr><th scope="col">Basis</th><th scope="col">Configuration</th><th scope="col" className="opt">Model</th><th scope="col" className="r">{X[axes.x]}</th><th scope="col" className="r">{axes.y === "usd" ? "$ / M output" : "Output tokens/s"}</th><th scope="col" className="opt">Verdict</th></tr></thead>
         <tbody>
           {sorted.slice(0, num).map((point) => {
             const [x, y] = show(point, axes);
             return (
               <tr key={point.id} aria-current={point.id === selected ? "true" : undefined} className={point.id === selected ? "on" : ""}>
                 <td><Basis of={point.basis} /></td>
-                <td><button type="button" className="link" onClick={() => onSelect(point.id)}>{point.label}</button>{point.trial && <span className="dim num"> {point.run} #{point.trial.number}</span>}</td>
-                <td className="dim">{leaf(point.model)}</td><td className="r">{x}</td><td className="r">{y}</td>
-                <td>{point.trial ? <VerdictTag of={point.verdict} /> : point.verdict || <Dash why={point.basis === "published" ? "the source states no SLO" : "no SLO was given"} />}</td>
+                <td className="flow"><button type="button" className="link" onClick={() => onSelect(point.id)}>{point.label}</button>{point.trial && <span className="dim num"> {point.run} #{point.trial.number}</span>}</td>
+                <td className="dim opt">{leaf(point.model)}</td><td className="r">{x}</td><td className="r">{y}</td>
+                <td className="opt">{point.trial ? <VerdictTag of={point.verdict} /> : point.verdict || <Dash why={point.basis === "published" ? "the source states no SLO" : "no SLO was given"} />}</td>
               </tr>
             );
           })}
@@ -160,7 +160,7 @@ function List({ points, axes, selected, onSelect }: {
 }
 
 function rank(point: Point, axes: Axes): number {
-  if (point.y === null) return 1e18 + (point.x ?? 1e12);
+  if (point.x === null || point.y === null) return 1e18 + (point.y ?? point.x ?? 1e12);
   return axes.y === "usd" ? point.y : -point.y;
 }
 

@@ -44,10 +44,10 @@ function Ranked({ plan, open, onOpen }: { plan: Plan; open: string; onOpen: (ope
       <Table label="Ranked choices" className="ranked">
         <thead>
           <tr>
-            <th scope="col"><span className="sr">Rank</span></th><th scope="col">Configuration</th>
+            <th scope="col" className="opt"><span className="sr">Rank</span></th><th scope="col">Configuration</th>
             <th scope="col" className="r">$ / M output</th><th scope="col" className="r">TTFT mean</th>
-            <th scope="col" className="r">TPOT mean</th><th scope="col" className="r">Output tokens/s</th>
-            <th scope="col" className="r">Max rate</th><th scope="col">SLO</th><th scope="col">Bound</th>
+            <th scope="col" className="r">TPOT mean</th><th scope="col" className="r opt">Output tokens/s</th>
+            <th scope="col" className="r opt">Max rate</th><th scope="col">SLO</th>
           </tr>
         </thead>
         <tbody>
@@ -56,8 +56,8 @@ function Ranked({ plan, open, onOpen }: { plan: Plan; open: string; onOpen: (ope
             return (
               <Fragment key={index}>
                 <tr className={isOpen ? "on" : ""}>
-                  <td className="num dim">{index + 1}</td>
-                  <td>
+                  <td className="num dim opt">{index + 1}</td>
+                  <td className="flow">
                     <button type="button" className="link" aria-expanded={isOpen} onClick={() => onOpen(isOpen ? "" : String(index))}>{deploymentLabel(item)}</button>
                     {plan.ties.includes(index) && <span className="tag" title="Its cost cannot be told from the best's">tie</span>}
                     {plan.pareto.includes(index) && <span className="tag" title="No other is cheaper and quicker">front</span>}
@@ -65,12 +65,11 @@ function Ranked({ plan, open, onOpen }: { plan: Plan; open: string; onOpen: (ope
                   <td className="r">{item.cost ? <b className="num">{usd(item.cost.usd_per_mtok_output)}</b> : <Dash why="no price is known" />}</td>
                   <td className="r"><Mean of={item} name="ttft_s" /></td>
                   <td className="r"><Mean of={item} name="tpot_s" /></td>
-                  <td className="r">{item.throughput ? <span className="num">{significant(item.throughput.output_tokens_per_s)}</span> : <Dash why="it would not start" />}</td>
-                  <td className="r">{item.throughput?.max_rate_rps != null ? <span className="num">{significant(item.throughput.max_rate_rps)}/s</span> : <Dash why="no rate keeps the SLO" />}</td>
+                  <td className="r opt">{item.throughput ? <span className="num">{significant(item.throughput.output_tokens_per_s)}</span> : <Dash why="it would not start" />}</td>
+                  <td className="r opt">{item.throughput?.max_rate_rps != null ? <span className="num">{significant(item.throughput.max_rate_rps)}/s</span> : <Dash why="no rate keeps the SLO" />}</td>
                   <td><Slo of={item} /></td>
-                  <td className="dim">{item.bound}</td>
                 </tr>
-                {isOpen && <tr className="detail"><td colSpan={9}><Detail of={item} /></td></tr>}
+                {isOpen && <tr className="detail"><td colSpan={8}><Detail of={item} /></td></tr>}
               </Fragment>
             );
           })}

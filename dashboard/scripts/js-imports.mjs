@@ -8,7 +8,7 @@ function walk(folder) {
     if (statSync(path).isDirectory()) walk(path);
     else if (name.endsWith(".js")) {
       const text = readFileSync(path, "utf8");
-      writeFileSync(path, text.replace(/from "(\.[^"]+?)(?:\.js)?"/g, 'from "$1.js"'));
+      writeFileSync(path, text.replace(/from "(\.[^"]+?)(?<!\.json)"/g, 'from "$1.js"'));
     }
   }
 }

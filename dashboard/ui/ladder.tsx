@@ -26,7 +26,7 @@ export function Ladder({ standings, trials }: { standings: Standing[]; trials: T
     <div ref={box} className="chart" style={{ height }}>
       {width > 0 && (
         <svg width={width} height={height} role="img" aria-label="Rates that each candidate was loaded with, by verdict, and the bracket of its limit; the tables below have the same numbers">
-          <XAxis scale={x} ticks={logTicks(x, Math.max(3, width / 90))} y={bottom} top={top} show={(v) => significant(v, 2)} label="requests per second" right={right} />
+          <XAxis scale={x} ticks={logTicks(x, Math.max(4, width / 90))} y={bottom} top={top} show={(v) => significant(v, 2)} label="requests per second" right={right} />
           {rows.map(({ standing, trials: of }, index) => {
             const y = top + index * ROW + 31;
             const { low_rps: low, high_rps: high, certified_rps: certified, refuted_rps: refuted } = standing.capacity;

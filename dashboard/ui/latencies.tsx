@@ -26,7 +26,7 @@ export function Latencies({ trial }: { trial: Trial }): ReactNode {
     <div ref={box} className="chart" style={{ height }}>
       {width > 0 && (
         <svg width={width} height={height} role="img" aria-label="Latency quantiles with their certified intervals; the table below has the numbers">
-          <XAxis scale={x} ticks={logTicks(x, Math.max(3, (width - left) / 85))} y={bottom} top={top} show={duration} label="seconds, logarithmic" right={right} />
+          <XAxis scale={x} ticks={logTicks(x, Math.max(4, (width - left) / 85))} y={bottom} top={top} show={duration} label="seconds, logarithmic" right={right} />
           {shown.map((row, index) => {
             const y = top + index * step + step / 2 + 4;
             const at = x(row.quantile.value as number);

@@ -146,7 +146,7 @@ export function Table({ label, children, className = "" }: {
   label: string; children: ReactNode; className?: string;
 }): ReactNode {
   return (
-    <div className={`scroll ${className}`} role="region" aria-label={label} tabIndex={0}>
+    <div className={`scroll ${className}`} role="group" aria-label={label} tabIndex={0}>
       <table>{children}</table>
     </div>
   );
@@ -190,5 +190,5 @@ export function Facts({ rows }: { rows: [string, ReactNode][] }): ReactNode {
 }
 
 export function Code({ text, label }: { text: string; label: string }): ReactNode {
-  return <pre className="code" tabIndex={0} role="region" aria-label={label}><code>{text}</code></pre>;
+  return <pre className="code" tabIndex={0} role="group" aria-label={label}><code>{text}</code></pre>;
 }

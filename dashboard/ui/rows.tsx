@@ -86,7 +86,7 @@ function Dots({ rows, slo, steady }: { rows: Observed[]; slo: Slo; steady: [numb
           <YAxis scale={y} ticks={logTicks(y, 5)} x={left} right={right} show={duration} label="● first token, – end" top={top} />
           {steady[1] > steady[0] && <g className="steady"><line x1={x(steady[0])} x2={x(steady[1])} y1={top - 6} y2={top - 6} /><text x={x(steady[1])} y={top - 11} textAnchor="end">steady window</text></g>}
           {target && y(target.limit) > top && y(target.limit) < bottom && <line x1={left} x2={right} y1={y(target.limit)} y2={y(target.limit)} className="limit" />}
-          {target && y(target.limit) > top && y(target.limit) < bottom && <text x={left + 6} y={y(target.limit) - 5} className="said">SLO, {target.statistic} {duration(target.limit)}</text>}
+          {target && y(target.limit) > top && y(target.limit) < bottom && <text x={right} y={y(target.limit) + 14} textAnchor="end" className="said">SLO, {target.statistic} {duration(target.limit)}</text>}
         </svg>
         <canvas ref={canvas} style={{ width, height }} aria-hidden="true" />
       </>}

@@ -101,7 +101,7 @@ export function Scatter({ points, selected, onSelect, xLabel, yLabel, xShow, ySh
       {width > 0 && (
         <>
           <svg width={width} height={height} aria-hidden="true">
-            <XAxis scale={x} ticks={logTicks(x, Math.max(3, width / 90))} y={bottom} top={top} show={xShow} label={xLabel} right={right} />
+            <XAxis scale={x} ticks={logTicks(x, Math.max(4, width / 90))} y={bottom} top={top} show={xShow} label={xLabel} right={right} />
             <YAxis scale={y} ticks={logTicks(y, 7)} x={left} right={right} show={yShow} label={lane ? "" : yLabel} top={30} />
             {lane > 0 && (
               <g className="lane">

@@ -1,4 +1,4 @@
 __turbopack_load_page_chunks__("/plan", [
-  "static/chunks/33blcd2cy09wy.js",
+  "static/chunks/1ghxk-stb1l5t.js",
   "static/chunks/turbopack-077hmtqrhcoji.js"
 ])

@@ -1,6 +1,6 @@
 __turbopack_load_page_chunks__("/cost", [
-  "static/chunks/3mj6punnefyhb.js",
+  "static/chunks/0sl4p2euxifpo.js",
   "static/chunks/0re77bklofj_a.js",
-  "static/chunks/2pw7o4_ve-cjo.js",
+  "static/chunks/18p-g6f5et_z1.js",
   "static/chunks/turbopack-077hmtqrhcoji.js"
 ])
