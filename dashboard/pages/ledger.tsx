@@ -130,7 +130,7 @@ function Artifacts({ run, lines }: { run: string; lines: Line[] }): ReactNode {
   if (names.length === 0) return null;
   return (
     <div className="try">
-      <button type="button" disabled={state?.isRunning} onClick={() => void start()}>Hash {names.length} artifacts here too</button>
+      <button type="button" disabled={state?.isRunning} onClick={() => void start()}>Hash {names.length} {names.length === 1 ? "artifact" : "artifacts"} here too</button>
       {state && <span className="small" role="status">{state.done} of {names.length}{!state.isRunning && (state.bad.length === 0 ? ", all equal to their digests" : "")}</span>}
       {state && state.bad.length > 0 && <ul className="notes">{state.bad.map((item) => <li key={item} className="fail-text">{item}</li>)}</ul>}
     </div>

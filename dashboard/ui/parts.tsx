@@ -27,7 +27,7 @@ export function Basis({ of, from = "" }: { of: BasisName; from?: string }): Reac
   const rest = from.replace(/^(published|measured|predicted|given),?\s*/, "");
   return (
     <span className={`basis ${of}`} title={`${BASIS_WORDS[of]}${rest ? `: ${rest}` : ""}`}>
-      <Mark basis={of} />{of}{rest && <span className="src">{rest}</span>}
+      <span className="what"><Mark basis={of} />{of}</span>{rest && <span className="src">{rest}</span>}
     </span>
   );
 }

@@ -1,7 +1,7 @@
 import Head from "next/head";
 import Link from "next/link";
 import { useRouter } from "next/router";
-import type { ReactNode } from "react";
+import { useEffect, useRef, type ReactNode } from "react";
 import { Session } from "./session";
 
 export const VIEWS: [string, string, string][] = [
@@ -20,13 +20,18 @@ export function Shell({ answer, children }: { answer?: ReactNode; children: Reac
   const router = useRouter();
   const view = VIEWS.find(([path]) => path === router.pathname) ?? VIEWS[0];
   const run = typeof router.query.run === "string" ? router.query.run : "";
+  const nav = useRef<HTMLElement>(null);
+  useEffect(() => { // on a phone the row of views is wider than the page
+    const here = nav.current?.querySelector<HTMLElement>("[aria-current]");
+    if (nav.current && here) nav.current.scrollLeft = here.offsetLeft - nav.current.clientWidth / 2;
+  }, [router.pathname]);
   return (
     <>
       <Head><title>{`${view[1]} · NeoServe`}</title></Head>
       <a className="skip" href="#main">Skip to content</a>
       <header className="rail">
         <Link href="/" className="word" aria-label="NeoServe, start"><b>Neo</b>Serve</Link>
-        <nav aria-label="Views">
+        <nav aria-label="Views" ref={nav}>
           {VIEWS.map(([path, name]) => (
             <Link key={path} href={run && OF_A_RUN.includes(path) ? { pathname: path, query: { run } } : path}
               aria-current={path === router.pathname ? "page" : undefined} prefetch={false}>{name}</Link>

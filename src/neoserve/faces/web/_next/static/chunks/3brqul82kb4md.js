@@ -1,4 +1,4 @@
 __turbopack_load_page_chunks__("/404", [
-  "static/chunks/1bzd5j7jit8hn.js",
+  "static/chunks/37poi6p2m-f2h.js",
   "static/chunks/turbopack-077hmtqrhcoji.js"
 ])
