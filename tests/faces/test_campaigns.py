@@ -122,15 +122,15 @@ def test_one_runs_at_a_time_and_is_stopped_as_by_ctrl_c(
     assert again == done.elapsed_s  # it has stopped counting
 
 
+@pytest.mark.usefixtures("lasting")
 @pytest.mark.parametrize("name", ["../x", ".hidden", "a/b", "x" * 65, "a b", "-x"])
-def test_a_name_is_one_folder(all_of: Campaigns, lasting: list[float], name: str) -> None:
+def test_a_name_is_one_folder(all_of: Campaigns, name: str) -> None:
     with pytest.raises(AskError, match="expected letters"):
         all_of.start(asked(name=name))
 
 
-def test_a_run_is_never_overwritten(
-    all_of: Campaigns, lasting: list[float], tmp_path: Path
-) -> None:
+@pytest.mark.usefixtures("lasting")
+def test_a_run_is_never_overwritten(all_of: Campaigns, tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     with pytest.raises(AskError, match="there is a run there already"):
         all_of.start(asked(name="there"))
@@ -138,7 +138,8 @@ def test_a_run_is_never_overwritten(
         all_of.state("other")
 
 
-def test_the_end_of_the_server_ends_it(all_of: Campaigns, lasting: list[float]) -> None:
+@pytest.mark.usefixtures("lasting")
+def test_the_end_of_the_server_ends_it(all_of: Campaigns) -> None:
     all_of.start(asked(name="one"))
     until(lambda: all_of.state("one"), lambda s: s.lines)
     all_of.close()
@@ -161,7 +162,8 @@ def test_a_deaf_one_is_killed() -> None:
     assert until(campaign.state, lambda s: s.state == "ended").exit_code == -9
 
 
-def test_over_http_it_takes_the_token(lasting: list[float], tmp_path: Path) -> None:
+@pytest.mark.usefixtures("lasting")
+def test_over_http_it_takes_the_token(tmp_path: Path) -> None:
     """Even on this host: a page that got this far could otherwise start work."""
     desk = Desk(Results([tmp_path]), False, False, Campaigns(tmp_path))
     app = make_app(Served(desk, rules_for("127.0.0.1", TOKEN)))

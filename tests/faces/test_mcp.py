@@ -121,9 +121,8 @@ def test_the_other_era_of_each_transport(ui: Listening, plain: list[Any], way: s
     ],
 )  # fmt: skip
 def test_command_line_http_and_agents_say_the_same(
-    ui: Listening, cli: Cli, monkeypatch: pytest.MonkeyPatch, tool: str, given: dict[str, Any],
-    words: tuple[str, ...], type_: Any,
-) -> None:  # fmt: skip
+    ui: Listening, cli: Cli, tool: str, given: dict[str, Any], words: tuple[str, ...], type_: Any
+) -> None:
     more = [f"--{name.replace('_', '-')}={given[name]}"
             for name in ("isl", "osl", "request_rate", "slo", "max_model_len")]  # fmt: skip
     typed = type_.parse_json(cli(*words, *more, "--json").out, "the command line's")
@@ -140,7 +139,7 @@ def test_command_line_http_and_agents_say_the_same(
     assert agent == typed
 
 
-def test_evidence_is_the_same_from_everywhere(ui: Listening, cli: Cli) -> None:
+def test_evidence_is_the_same_from_everywhere(cli: Cli) -> None:
     async def ask(client: Client) -> Any:
         return [(await client.call_tool(name, {"run": RUN})).structured_content
                 for name in ("verify_ledger", "get_serving_recipe")]  # fmt: skip

@@ -10,6 +10,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
+import anyio
 import anyio.to_thread
 import mcp_types as types
 import msgspec
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 SCHEME = "neoserve://"
 ACCURACY = f"{SCHEME}accuracy"
+MAX_AT_ONCE = 4  # questions that are computed; others wait
 _RECIPE_BYTES = 2**20
 _SCOPE = (
     "NeoServe predicts and measures LLM serving: KV capacity, TTFT, TPOT, throughput and cost of a "
@@ -46,6 +48,13 @@ _log = logging.getLogger(__name__)
 
 def make_server(desk: Desk) -> Server[Any]:
     """The tools and resources of a desk."""
+
+    limiters: list[anyio.CapacityLimiter] = []  # made in the loop that uses it
+
+    def limiter() -> anyio.CapacityLimiter:
+        if not limiters:
+            limiters.append(anyio.CapacityLimiter(MAX_AT_ONCE))
+        return limiters[0]
 
     offered = (*TOOLS, *WORK) if desk.campaigns else TOOLS
 
@@ -65,7 +74,7 @@ def make_server(desk: Desk) -> Server[Any]:
                           "Bearer TOKEN")  # fmt: skip
         if tool.name == "start_tune":
             return await _started(ctx, tool, desk, given)
-        return await anyio.to_thread.run_sync(answered, tool, desk, given)
+        return await anyio.to_thread.run_sync(answered, tool, desk, given, limiter=limiter())
 
     async def list_resources(
         _: ServerRequestContext[Any, Any], __: Any

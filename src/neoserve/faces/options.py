@@ -428,6 +428,8 @@ LISTEN = (
            metavar="NAME", again=True),
     Option(("--allow-tune",), "let those who have the token start and stop campaigns here",
            switch=True),
+    Option(("--json",), "print the address and the token as a document, once it listens",
+           switch=True),
 )  # fmt: skip
 
 MCP = (

@@ -102,9 +102,9 @@ class Tool(NamedTuple):
         """Of what it takes, for agents."""
         words = self.words_for(desk)
         if not self.is_predicted:
-            return json_schema(words, self.required)
+            return json_schema(words, self.required, one_type=True)
         told = [option for option in words if option.name not in _RARE]
-        return {**json_schema(told, self.required), "additionalProperties": True}
+        return {**json_schema(told, self.required, one_type=True), "additionalProperties": True}
 
     def _example(self, missing: list[str]) -> str:
         found = {option.names[0]: option.help for option in self.words}
@@ -134,7 +134,7 @@ MODEL = Option(("--model",), "bundled or hub id, checkpoint folder, config.json 
                default="")  # fmt: skip
 ON = Option(("--on",), "catalog id, cloud instance or a count of one, e.g. H100-SXM, c8g.4xlarge, "
             "8xL40S", default="")  # fmt: skip
-MANY_ON = Option(("--on",), "machines with commas between them, e.g. L4,L40S,c8g.4xlarge",
+MANY_ON = Option(("--on",), "machines, e.g. L4, L40S, c8g.4xlarge; text has commas between them",
                  many=True, default=())  # fmt: skip
 _KEEP = Option(("--keep",), "candidates in the answer (3)", whole, default=3)
 _NAME = Option(("--name",), "a part of the id; an instance's finds its device", default="")

@@ -7,11 +7,13 @@ import contextlib
 import importlib.util
 import os
 import secrets
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import EXIT_MET, AskError, Error
+from ..schema.answers import Listening
 from .campaigns import Campaigns
 from .http.guard import Rules, rules_for
 from .results import Results
@@ -28,10 +30,7 @@ def need(extra: str, *modules: str) -> None:
     """Raises AskError where an extra is not installed."""
     missing = [name for name in modules if importlib.util.find_spec(name) is None]
     if missing:
-        raise AskError(
-            f"this needs {' and '.join(missing)}: pip install 'neoserve[{extra}]' (or [ui], which "
-            "has both)"
-        )
+        raise AskError(f"this needs {', '.join(missing)}: pip install 'neoserve[{extra}]'")
 
 
 def desk_for(folders: list[str], *, is_local: bool, may_tune: bool) -> Desk:
@@ -51,6 +50,8 @@ def rules_of(args: argparse.Namespace) -> Rules:
         raise AskError(f"--token has {len(token)} characters; expected at least {_MIN_TOKEN}")
     if not token.isascii() or any(c.isspace() or not c.isprintable() for c in token):
         raise AskError("--token has to be printable ASCII without blanks")
+    if not 0 <= args.port <= 65535:
+        raise AskError(f"--port is {args.port}; expected 0 to 65535")
     rules = rules_for(args.host, token, args.allow_host or ())
     if not token and (args.allow_tune or not rules.is_loopback):
         return rules._replace(token=secrets.token_urlsafe(32))
@@ -60,11 +61,11 @@ def rules_of(args: argparse.Namespace) -> Rules:
 def run_ui(args: argparse.Namespace, note: Callable[[str], None]) -> int:
     """Serve until Ctrl-C."""
     need("ui", "fastapi", "uvicorn", "mcp")
+    rules = rules_of(args)
+    desk = desk_for(args.results, is_local=False, may_tune=args.allow_tune)
     from .http.app import Served, make_app
     from .mcp import make_server
 
-    rules = rules_of(args)
-    desk = desk_for(args.results, is_local=False, may_tune=args.allow_tune)
     app = make_app(Served(desk, rules, make_server(desk)))
     path = f"/#token={rules.token}" if rules.token else "/"  # a browser keeps it to itself
     return _listen(app, args, rules, note, path,
@@ -73,11 +74,16 @@ def run_ui(args: argparse.Namespace, note: Callable[[str], None]) -> int:
 
 def run_mcp(args: argparse.Namespace, note: Callable[[str], None]) -> int:
     """Serve agents until the client leaves, or Ctrl-C."""
+    if args.json and not args.http:
+        raise AskError("stdout speaks MCP here: --json goes with --http")
     need("mcp", "mcp")
+    desk = desk_for(args.results or [], is_local=not args.http, may_tune=args.allow_tune)
     from .mcp import make_server, serve_stdio
 
-    desk = desk_for(args.results or [], is_local=not args.http, may_tune=args.allow_tune)
     if not args.http:
+        if sys.stdin.isatty():
+            note("agents' client speaks to this on stdin and stdout; docs/agents.md says how to "
+                 "set one up, --http serves at an address")  # fmt: skip
         try:
             serve_stdio(make_server(desk))
         finally:
@@ -85,9 +91,9 @@ def run_mcp(args: argparse.Namespace, note: Callable[[str], None]) -> int:
                 desk.campaigns.close()
         return EXIT_MET
     need("mcp", "uvicorn")
+    rules = rules_of(args)
     from .http.agents_only import agents_app
 
-    rules = rules_of(args)
     app = agents_app(make_server(desk), rules, desk.campaigns)
     return _listen(app, args, rules, note, "/mcp", "for agents")
 
@@ -98,14 +104,16 @@ def _listen(
 ) -> int:
     import uvicorn
 
-    if not 0 <= args.port <= 65535:
-        raise AskError(f"--port is {args.port}; expected 0 to 65535")
     sock = _socket(args.host, args.port)
     host, port = sock.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
-    note(f"http://{shown}:{port}{path}  {what}; Ctrl-C ends it")
-    if rules.token:
-        note(f"its token, for Authorization: Bearer TOKEN: {rules.token}")
+    url = f"http://{shown}:{port}{path}"
+    if args.json:
+        print(Listening(url=url, token=rules.token).to_pretty_json(), flush=True)
+    else:
+        note(f"{url}  {what}; Ctrl-C ends it")
+        if rules.token:
+            note(f"its token, for Authorization: Bearer TOKEN: {rules.token}")
     config = uvicorn.Config(
         app, log_level="warning", lifespan="on", server_header=False,
         timeout_graceful_shutdown=2, h11_max_incomplete_event_size=65536,
@@ -126,6 +134,7 @@ def _socket(host: str, port: int) -> Any:
         sock = socket.socket(family, kind)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(address)
+        sock.listen(128)  # whoever is told the address may connect at once
     except OSError as error:
         raise Error(f"{host}:{port} cannot be listened on: {error.strerror or error}; name another "
                     "--port, 0 takes a free one") from None  # fmt: skip

@@ -116,22 +116,32 @@ def _article(kind: str) -> str:
             "boolean": "true or false"}.get(kind, "text")  # fmt: skip
 
 
-def json_schema(known: Iterable[Option], required: Iterable[str] = ()) -> dict[str, Any]:
-    """What `namespace` takes. Names are each option's first flag; the others are read too."""
+def json_schema(
+    known: Iterable[Option], required: Iterable[str] = (), *, one_type: bool = False
+) -> dict[str, Any]:
+    """What `namespace` takes. Names are each option's first flag; the others are read too.
+
+    `one_type`: each value has a single type, for clients that know no other; text such as 8k is
+    read from them all the same.
+    """
     return {
         "type": "object",
-        "properties": {option.names[0]: _schema_of(option) for option in known},
+        "properties": {option.names[0]: _schema_of(option, one_type) for option in known},
         "required": list(required),
         "additionalProperties": False,
     }
 
 
-def _schema_of(option: Option) -> dict[str, Any]:
+def _schema_of(option: Option, one_type: bool) -> dict[str, Any]:
     kind = kind_of(option)
     words = "; ".join(filter(None, (option.help, _UNITS.get(option.read, ""))))
-    one: dict[str, Any] = {"type": kind if kind == "string" else [kind, "string"]}
+    if one_type:
+        kind = "string" if option.read in (parse_bytes, parse_duration_s) else kind
+    one: dict[str, Any] = {"type": kind if one_type or kind == "string" else [kind, "string"]}
     if option.choices:
         one["enum"] = list(option.choices)
+    if option.many and one_type:
+        return {"description": words, "type": "array", "items": one}
     if option.many:
         return {"description": words,
                 "anyOf": [{"type": "array", "items": one}, one]}  # fmt: skip

@@ -140,6 +140,15 @@ class HardwareComparison(Document, frozen=True, kw_only=True):
     summary: str
 
 
+# Version history: 1, first.
+class Listening(Document, frozen=True, kw_only=True):
+    """A server that can be reached now."""
+
+    schema: str = "neoserve/listening/1"
+    url: str  # to open, or to ask at
+    token: str  # ""; nobody needs one
+
+
 class PublishedPoint(Document, frozen=True, kw_only=True):
     """What somebody published of a load. Null: the source does not say."""
 
