@@ -316,3 +316,30 @@ test("the whole page is reached by Tab, and each stop is seen", () => visit("/pl
   assert.ok(stops.every((stop) => stop.outline), JSON.stringify(stops.filter((stop) => !stop.outline)));
   assert.ok(stops.some((stop) => /w4a16/.test(stop.name)), "no ranked choice was reached");
 }));
+
+test("counters and instructions are drawn where a run holds them", () => visit("/agent", async (page) => {
+  const counted = (value) => ({ value, low: value * 0.96, high: value * 1.04, num_windows: 6 });
+  const pmu = {
+    schema: "neoserve/pmu/1", basis: "measured", tool: "perf 6.1", rung: "topdown", core: { name: "Neoverse V2 r0p1", family: "neoverse-v2", slots: 8, identity: "" },
+    scope: "processes 4711", formula: "neoverse-v2", length_s: 30, coverage_share: 0.97,
+    figures: { frontend_bound_share: counted(0.11), backend_bound_share: counted(0.52), retiring_share: counted(0.35), bad_speculation_share: counted(0.02), ipc: counted(2.81), l2_mpki: counted(14.2) },
+    checks: [{ name: "sum", holds: true, says: "100 %" }, { name: "clock", holds: false, says: "2.1 GHz against 2.8 GHz" }], windows: [],
+    kernel: { length_s: 30, user_s: 55.1, system_s: 1.2, num_threads: 19, migrations: 4, throttled_s: null }, reasons: [], notes: [],
+  };
+  const isa = {
+    schema: "neoserve/isa/1", basis: "measured", shows: "presence", target: "libggml-cpu.so", kind: "file", precision: "w4a8", verdict: "PASS", reason: "smmla is in the inner loops of its kernels",
+    binaries: [{ name: "libggml-cpu.so", sha256: "ab".repeat(32), size_bytes: 1, architecture: "aarch64", forms: { "smmla.v": 128, "sdot.v": 64 }, in_inner_loops: { "smmla.v": 96 }, verdicts: [{ precision: "w4a8", verdict: "PASS", reason: "96 in inner loops" }] }], skipped: [],
+  };
+  await page.route("**/api/runs/llamacpp-smollm2/trials/*", async (route) => {
+    const answer = await (await route.fetch()).json();
+    await route.fulfill({ json: { ...answer, trial: { ...answer.trial, pmu } } });
+  });
+  await page.route("**/api/runs/llamacpp-smollm2", async (route) => {
+    const answer = await (await route.fetch()).json();
+    await route.fulfill({ json: { ...answer, others: [...answer.others, { v: 2, seq: 51, prev: "0".repeat(64), kind: "isa", at: "", body: { report: isa } }] } });
+  });
+  await page.goto(`${server.url}/evidence?run=llamacpp-smollm2&trial=19`);
+  for (const text of ["backend bound", "52.0 %", "Neoverse V2 r0p1", "clock does not hold", "smmla.v 128", "96 in inner loops"]) await says(page, text);
+  assert.deepEqual(await axe(page), []);
+  await page.screenshot({ path: join(SHOTS, "evidence-counters-1440.png"), fullPage: true });
+}));

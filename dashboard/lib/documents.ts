@@ -19,17 +19,26 @@ export function documentsOf(value: unknown, prefix: string, line: number | null 
   return found;
 }
 
-/** Shares that add up to about one, whatever the level they lie at: a top-down breakdown. */
-export function topDown(data: Record<string, any>): [string, number][] | null {
-  const places = [data.topdown, data.top_down, data.topdown_share, data.level1, data];
-  for (const place of places) {
-    if (place === null || typeof place !== "object") continue;
-    const shares = Object.entries(place as Record<string, unknown>).flatMap(([key, value]): [string, number][] => {
-      const number = typeof value === "number" ? value : (value as { value?: number } | null)?.value;
-      return /retiring|bad_speculation|frontend|backend/.test(key) && typeof number === "number" ? [[key, number]] : [];
-    });
-    const sum = shares.reduce((total, [, value]) => total + value, 0);
-    if (shares.length >= 2 && sum > 0.9 && sum < 1.1) return shares;
-  }
-  return null;
+export interface Counted { value: number; low: number | null; high: number | null; num_windows: number }
+
+/** What the CPU, or at least the kernel, counted: src/neoserve/schema/pmu.py. */
+export interface Counters {
+  tool: string; rung: "topdown" | "stalls" | "ipc" | "proc" | "none"; core: { name: string } | null;
+  scope: string; formula: string; length_s: number; coverage_share: number | null;
+  figures: Record<string, Counted>; checks: { name: string; holds: boolean; says: string }[];
+  kernel: Record<string, number | null> | null; reasons: string[]; notes: string[];
+}
+
+const LEVEL1 = ["retiring_share", "frontend_bound_share", "backend_bound_share", "bad_speculation_share"];
+
+/** Where the pipeline's slots went; null where not all four are known. */
+export function topDown(counters: Counters): [string, Counted][] | null {
+  const found = LEVEL1.flatMap((name): [string, Counted][] =>
+    counters.figures[name] ? [[name, counters.figures[name]]] : []);
+  return found.length === LEVEL1.length ? found : null;
+}
+
+/** Figures beside the top-down ones. */
+export function others(counters: Counters): [string, Counted][] {
+  return Object.entries(counters.figures).filter(([name]) => !LEVEL1.includes(name));
 }

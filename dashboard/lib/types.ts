@@ -137,7 +137,7 @@ export interface Recommendation {
   rejected: { candidate: Candidate; reason: string }[];
   compared: { what: string; predicted: number; measured: number }[];
   num_jobs: number; spent_s: number; ended_by: string; usd_per_hour: number | null;
-  price_source: string; notes: string[]; noise_share: number | null;
+  price_source: string; notes: string[]; noise_share: number | null; explained?: string[];
 }
 export interface RunSummary {
   id: string; kind: string; model: string; engine: string; created: string;

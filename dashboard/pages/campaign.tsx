@@ -160,6 +160,7 @@ function Outcome({ view }: { view: RunView }): ReactNode {
         ["Price", found.usd_per_hour === null ? <Absent why="the run knows none: tune with --price or --on" /> : <><span className="num">{usd(found.usd_per_hour)}/h</span> <Basis of={found.price_source.startsWith("published") ? "published" : "given"} from={found.price_source} /></>],
         ["Engine, model", <span key="e">{view.run.engine}, {leaf(view.run.model)}</span>],
       ]} />
+      {(found.explained?.length ?? 0) > 0 && <ul className="notes">{found.explained?.map((item) => <li key={item}>{item}</li>)}</ul>}
       {found.compared.length > 0 && (
         <Table label="What was predicted and what was measured">
           <thead><tr><th scope="col">Figure</th><th scope="col" className="r"><Basis of="predicted" /></th><th scope="col" className="r"><Basis of="measured" /></th><th scope="col" className="r">Measured / predicted</th></tr></thead>

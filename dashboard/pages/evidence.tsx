@@ -1,14 +1,14 @@
 import Link from "next/link";
 import { useCallback, type ReactNode } from "react";
 import { getJson, runPath } from "../lib/api";
-import { documentsOf, topDown, type Found } from "../lib/documents";
+import { documentsOf, others, topDown, type Counters } from "../lib/documents";
 import { bytes, count, duration, leaf, share, short, si, significant, usd, when } from "../lib/format";
 import { useLoad, useUrlState } from "../lib/state";
 import type { QualityCheck, RunView, Summary, Trial, TrialStory } from "../lib/types";
 import { StackedBar } from "../ui/bars";
 import { showKnobs } from "../ui/ladder";
 import { Latencies } from "../ui/latencies";
-import { Absent, Basis, basisOfPrice, Code, Dash, Empty, Facts, Fault, Panel, Quant, Select, Table, VerdictTag, Wait } from "../ui/parts";
+import { Absent, Basis, basisOfPrice, Code, Dash, Empty, Facts, Fault, Panel, Quant, Range, Select, Table, VerdictTag, Wait } from "../ui/parts";
 import { Rows } from "../ui/rows";
 import { NO_RUNS, RunPicker, usePick, useRuns } from "../ui/runs";
 import { Shell } from "../ui/shell";
@@ -81,7 +81,7 @@ function Body({ story, run }: { story: TrialStory; run: RunView }): ReactNode {
       <Ran trial={trial} run={run} log={story.log} />
       <div className="pair">
         <Quality run={run} check={story.standing?.quality ?? null} name={story.settings} />
-        <Counters trial={trial} run={run} />
+        <CountersPanel trial={trial} run={run} />
       </div>
       <Isa run={run} trial={trial} />
       <Rows run={story.run} digest={trial.rows} slo={trial.slo} steady={[trial.steady_from_s, trial.steady_until_s]} />
@@ -204,25 +204,47 @@ function Deltas({ all }: { all: { name: string; check: QualityCheck }[] }): Reac
   );
 }
 
-function Counters({ trial, run }: { trial: Trial; run: RunView }): ReactNode {
-  const found: Found[] = [...documentsOf(trial, "neoserve/counters"), ...documentsOf(run.others, "neoserve/counters"), ...documentsOf(trial, "neoserve/pmu"), ...documentsOf(run.others, "neoserve/pmu")];
-  const bars = found.flatMap((item) => {
-    const shares = topDown(item.data);
-    return shares ? [{ item, shares }] : [];
-  });
+function CountersPanel({ trial, run }: { trial: Trial; run: RunView }): ReactNode {
+  const found = [...documentsOf(trial, "neoserve/pmu"), ...documentsOf(run.others, "neoserve/pmu")]
+    .map((item) => ({ line: item.line, counters: item.data as unknown as Counters }));
   const rows = Object.entries(trial.counters);
   return (
     <Panel title="Counters">
       <h3>Hardware, top-down</h3>
-      {bars.map(({ item, shares }, index) => (
-        <Fragmented key={index} label={item.line ? `ledger line ${item.line}` : "this trial"}>
-          <StackedBar label="Top-down breakdown" show={(value) => share(value, 1)} parts={shares.map(([name, value]) => ({ name: name.replace(/_(share|bound)$/g, (all) => all === "_bound" ? " bound" : "").replaceAll("_", " "), value }))} />
-        </Fragmented>
-      ))}
-      {bars.length === 0 && <Absent why={found.length > 0 ? String(found[0].data.reason || "the counters of this run hold no top-down breakdown") : "no hardware counters were read in this run: neoserve pmu reads them where the host has a PMU"} />}
+      {found.length === 0 && <Absent why="no hardware counters were read in this run: neoserve pmu reads them where the host has a PMU" />}
+      {found.map(({ line, counters }, index) => <CountersOf key={index} line={line} of={counters} />)}
       <h3>The engine's own, gained while the load ran</h3>
       {rows.length === 0 ? <Absent why="the engine offers no /metrics, or was asked for none" /> : <Facts rows={rows.map(([name, value]): [string, ReactNode] => [name, <span className="num" key={name}>{significant(value)}</span>])} />}
     </Panel>
+  );
+}
+
+const sayFigure = (name: string): string => name.replace(/_(share|mpki)$/, "").replace(/_bound$/, " bound").replaceAll("_", " ");
+const showFigure = (name: string) => (value: number): string => name.endsWith("_share") ? share(value, 1) : significant(value);
+
+function CountersOf({ line, of }: { line: number | null; of: Counters }): ReactNode {
+  const bars = topDown(of);
+  const figures = [...(bars ?? []), ...others(of)];
+  const kernel = Object.entries(of.kernel ?? {});
+  const where = [of.core?.name, of.tool, of.scope, of.length_s > 0 && duration(of.length_s),
+    of.coverage_share !== null && `${share(of.coverage_share)} of the CPU time counted`, line && `ledger line ${line}`];
+  return (
+    <div>
+      <p className="small">{where.filter(Boolean).join(" · ")}</p>
+      {bars ? <StackedBar label="Where the pipeline's slots went" show={(value) => share(value, 1)} parts={bars.map(([name, one]) => ({ name: sayFigure(name), value: one.value }))} />
+        : <Absent why={of.reasons.join("; ") || "this host lets no top-down breakdown be counted"} />}
+      {figures.length > 0 && <Facts rows={figures.map(([name, one]): [string, ReactNode] => [
+        name.endsWith("_mpki") ? `${sayFigure(name)} misses per 1,000 instructions` : sayFigure(name),
+        <span className="num" key={name}>{showFigure(name)(one.value)} <Range low={one.low} high={one.high} show={showFigure(name)} /></span>,
+      ])} />}
+      {of.checks.filter((check) => !check.holds).map((check) => <p key={check.name} className="small warn">{check.name} does not hold: {check.says}</p>)}
+      {bars && of.reasons.length > 0 && <ul className="notes">{of.reasons.map((item) => <li key={item}>{item}</li>)}</ul>}
+      {kernel.length > 0 && <details><summary>What the kernel accounts</summary>
+        <Facts rows={kernel.map(([name, value]): [string, ReactNode] => [name.replace(/_(s|share)$/, "").replaceAll("_", " "),
+          value === null ? <Absent key={name} why="the kernel does not say" /> : <span className="num" key={name}>{name.endsWith("_share") ? share(value, 1) : name.endsWith("_s") ? duration(value) : value.toLocaleString("en-US")}</span>])} />
+      </details>}
+      {of.notes.length > 0 && <ul className="notes">{of.notes.map((item) => <li key={item}>{item}</li>)}</ul>}
+    </div>
   );
 }
 
@@ -237,10 +259,6 @@ function commandText(engine: Trial["engine"]): string {
     } else current = current ? `${current} ${word}` : word;
   }
   return [...lines, current].filter(Boolean).join(" \\\n");
-}
-
-function Fragmented({ label, children }: { label: string; children: ReactNode }): ReactNode {
-  return <div><p className="small dim">{label}</p>{children}</div>;
 }
 
 function Isa({ run, trial }: { run: RunView; trial: Trial }): ReactNode {

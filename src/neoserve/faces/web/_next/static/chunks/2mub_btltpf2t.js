@@ -1,5 +1,5 @@
-__turbopack_load_page_chunks__("/campaign", [
-  "static/chunks/2oxcv_kzj57v5.js",
+__turbopack_load_page_chunks__("/evidence", [
+  "static/chunks/3jbzn3q1h5p09.js",
   "static/chunks/0re77bklofj_a.js",
   "static/chunks/turbopack-077hmtqrhcoji.js"
 ])
