@@ -343,3 +343,16 @@ test("counters and instructions are drawn where a run holds them", () => visit("
   assert.deepEqual(await axe(page), []);
   await page.screenshot({ path: join(SHOTS, "evidence-counters-1440.png"), fullPage: true });
 }));
+
+test("Back goes back: to the trial before, to the view before", () => visit("/evidence?run=llamacpp-smollm2&trial=19", async (page) => {
+  const shows = (number) => page.waitForFunction((wanted) => document.querySelector(".answer").innerText.startsWith(`Trial ${wanted} `), number);
+  await shows(19);
+  await page.getByLabel("Trial", { exact: true }).selectOption("3");
+  await shows(3);
+  await page.goBack();
+  await shows(19);
+  await page.getByRole("link", { name: "Campaign" }).click();
+  await says(page, "Rates tried");
+  await page.goBack();
+  await shows(19);
+}));

