@@ -287,3 +287,16 @@ def test_slope_is_scipys() -> None:
     expected = scipy.stats.linregress(times, heights).slope
     assert stats.slope(times, heights) == pytest.approx(expected)
     assert stats.slope([1.0, 1.0], heights[:2]) == 0.0
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 7, 30, 400])
+@pytest.mark.parametrize("level", [0.5, 0.95, 0.99])
+def test_students_t_is_scipys(freedom, level):
+    expected = scipy.stats.t.ppf((1 + level) / 2, freedom)
+    assert stats.t_quantile(freedom, level) == pytest.approx(expected, rel=1e-6)
+
+
+def test_the_interval_of_a_mean_is_scipys():
+    values = [3.0, 4.5, 2.5, 6.0]
+    low, high = scipy.stats.t.interval(0.95, 3, 3.0 + 1.0, scipy.stats.sem(values))
+    assert stats.mean_interval(values) == pytest.approx((4.0, low, high))

@@ -33,7 +33,7 @@ def test_two_configurations_of_vllm(model: str, tmp_path: Path) -> None:
     said = neoserve(
         "tune", model, "--engine", "vllm", "--space", str(space), "--max-candidates", "2",
         "--slo", "ttft:p50<3s", "--isl", "16", "--osl", "4", "--request-rate", "0.5",
-        "--rungs", "8,12,16", "--certify-requests", "40", "--certify-seeds", "1",
+        "--rungs", "6,8,8", "--certify-requests", "24", "--certify-seeds", "1",
         "--finalists", "0", "--budget", "6 trials", "--price", "0.1",
         "--out", str(folder), "--json",
     )  # fmt: skip

@@ -40,6 +40,12 @@ def bundled_names() -> list[str]:
     return sorted(bundled("models")["models"])
 
 
+def check_bundled(text: str) -> None:
+    """Raises CatalogMiss for a name that needs a file or the network."""
+    if len(text) > MAX_NAME or key_of(text) not in _index():
+        raise _miss(text[:MAX_NAME])
+
+
 def bundled_config(name: str) -> dict[str, Any]:
     """The config.json facts of a bundled model. Raises KeyError."""
     models = bundled("models")["models"]

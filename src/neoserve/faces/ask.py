@@ -298,7 +298,7 @@ def grid_of(request: PlanAsk, model: ModelSpec, machines: Iterable[Machine]) -> 
     )
 
 
-def length_of(request: PlanAsk, model: ModelSpec) -> int:
+def length_of(request: PlanAsk | PredictAsk, model: ModelSpec) -> int:
     """The context a plan serves with: what was given, else twice the longest request, so that
     no memory is reserved for lengths that the traffic does not have."""
     if request.deployment.max_model_len:

@@ -48,6 +48,7 @@ def bench_ask(args: argparse.Namespace) -> BenchAsk:
             workers=args.workers,
             timeout_s=args.timeout,
             ends_early=not args.full,
+            counts=args.pmu == "auto",
             usd_per_hour=usd_per_hour,
             price_source=source,
             trace=read_trace(Path(args.trace)) if args.trace else None,

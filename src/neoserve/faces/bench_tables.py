@@ -9,6 +9,7 @@ from ..schema.capacity import MaxRate
 from ..schema.selftest import SelfTest, Spread
 from ..schema.trial import NoiseFloor, Quantile, Trial
 from ..units import show_count, show_duration, show_usd, significant
+from .pmu_tables import show_counted
 from .tables import table, wrap
 
 _METRICS = (
@@ -30,6 +31,8 @@ def show_bench(bench: Bench) -> str:
         blocks.append(repeats(bench.trials))
     if bench.noise is not None:
         blocks.append(noise(bench.noise))
+    if last.pmu is not None:
+        blocks.append(show_counted(last.pmu))
     notes = [wrap(note) for note in (*last.notes, *client_notes(last))]
     if notes:
         blocks.append("\n".join(["Notes", *notes]))

@@ -16,13 +16,20 @@ from .options import (
     BENCH,
     CALIBRATE,
     CATALOG,
+    COMPARE,
+    COST,
+    DISPATCH,
     ENGINE,
     GATE,
+    ISA,
     JSON,
+    LISTEN,
     MANY,
+    MCP,
     MONEY,
     OFFLINE,
     ONE,
+    PMU,
     QUALITY,
     SELFTEST,
     TUNE,
@@ -104,6 +111,42 @@ def _plan(args: argparse.Namespace) -> int:
 
         say(show_plan(result))
     return EXIT_MET if result.best is not None else EXIT_NOT_MET
+
+
+def _cost(args: argparse.Namespace) -> int:
+    from .cost_command import cost
+    from .money import show_cost
+
+    found = cost(args)
+    if args.json:
+        show_json(found.to_json())
+    else:
+        say(show_cost(found))
+    return EXIT_MET if found.best is not None else EXIT_NOT_MET
+
+
+def _compare(args: argparse.Namespace) -> int:
+    from .compare import compare_hardware, show_comparison
+    from .requests import compare_ask
+
+    found = compare_hardware(compare_ask(args))
+    if args.json:
+        show_json(found.to_json())
+    else:
+        say(show_comparison(found))
+    return EXIT_MET if found.best is not None else EXIT_NOT_MET
+
+
+def _ui(args: argparse.Namespace) -> int:
+    from .ui import run_ui
+
+    return run_ui(args, note)
+
+
+def _mcp(args: argparse.Namespace) -> int:
+    from .ui import run_mcp
+
+    return run_mcp(args, note)
 
 
 def _catalog(args: argparse.Namespace) -> int:
@@ -205,9 +248,31 @@ def _quality(args: argparse.Namespace) -> int:
     return exit_code(found)
 
 
+def _isa(args: argparse.Namespace) -> int:
+    from .isa import IsaAsk, exit_code, isa, show_isa
+
+    found = isa(IsaAsk(target=args.target, pid=args.pid, precision=args.precision,
+                       only_named=args.kernels), note)  # fmt: skip
+    if args.json:
+        show_json(found.to_json())
+    else:
+        say(show_isa(found))
+    return exit_code(found)
+
+
+def _pmu(args: argparse.Namespace) -> int:
+    from .pmu import run
+
+    return run(args, note)
+
+
 def _verify(args: argparse.Namespace) -> int:
     from pathlib import Path
 
+    if args.claims:
+        return _claims(args)
+    if not args.run:
+        raise AskError("nothing to verify was named; give a run folder, or --claims FILE")
     from .verify import show_verified, verify
 
     found = verify(Path(args.run), args.head, args.repair, note)
@@ -216,6 +281,35 @@ def _verify(args: argparse.Namespace) -> int:
     else:
         say(show_verified(args.run, found))
     return EXIT_MET
+
+
+def _claims(args: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from .claims import exit_code, show_claims, verify_claims
+
+    if args.run or args.head or args.repair:
+        raise AskError("--claims checks a table alone; leave run folder, --head and --repair out")
+    found = verify_claims(Path(args.claims), args.catalog, not args.offline)
+    if args.json:
+        show_json(found.to_json())
+    else:
+        say(show_claims(found))
+    return exit_code(found)
+
+
+def _dispatch_proof(args: argparse.Namespace) -> int:
+    from .dispatch import DispatchAsk, dispatch, exit_code, show_dispatch
+
+    ask = DispatchAsk(
+        log=args.log, perf=args.perf, pid=args.pid, duration_s=args.duration, ran=args.ran
+    )
+    found = dispatch(ask, note)
+    if args.json:
+        show_json(found.to_json())
+    else:
+        say(show_dispatch(found))
+    return exit_code(found)
 
 
 def _import(args: argparse.Namespace) -> int:
@@ -293,6 +387,22 @@ COMMANDS: tuple[Command, ...] = (
         "--slo 'ttft:mean<2s; tpot:mean<50ms'",
     ),
     Command(
+        "compare", "one model and load on several machines, each at its best", _compare,
+        (*WORKLOAD, *COMPARE, *ENGINE, *MONEY, CATALOG, OFFLINE, JSON),
+        (("model", {"help": MODEL_HELP}),
+         ("--on", {"required": True, "metavar": "HW,HW", "help": HARDWARE_HELP})),
+        "neoserve compare Qwen/Qwen3-8B --on L4,L40S,c8g.16xlarge --rate 4 --isl 1000 --osl 300 "
+        "--slo 'ttft:mean<5s; tpot:mean<150ms'",
+    ),
+    Command(
+        "cost", "what a month costs at a volume of output tokens, on machines or by a run", _cost,
+        (*WORKLOAD, *ONE, *ENGINE, *MONEY, *COST, CATALOG, OFFLINE, JSON),
+        (("model", {"help": f"{MODEL_HELP}; or a run folder that holds a recommendation"}),
+         ("--on", {"default": "", "metavar": "HW,HW", "help": HARDWARE_HELP})),
+        "neoserve cost Qwen/Qwen3-8B --on L4,L40S --output-tokens-per-month 5e9 --isl 1000 "
+        "--osl 300 --slo 'tpot:mean<50ms' --against 0.6",
+    ),
+    Command(
         "catalog", "look up hardware, instances, prices, models, engines, quantization", _catalog,
         (CATALOG, JSON),
         (("what", {"choices": ("hardware", "instances", "models", "architectures", "engines",
@@ -347,13 +457,34 @@ COMMANDS: tuple[Command, ...] = (
         rest="engine_args",
     ),
     Command(
-        "verify", "check a run's ledger chain, its artifacts and the arithmetic of each trial",
-        _verify, (JSON,),
-        (("run", {"help": "a run folder"}),
+        "isa", "which dot and matrix instructions a binary holds, and its kernels by precision",
+        _isa, (*ISA, JSON),
+        (("target", {"nargs": "?", "default": "", "metavar": "FILE|WHEEL|PACKAGE",
+                     "help": "an ELF file, a wheel, or the name of an installed package"}),),
+        "neoserve isa libtorch_cpu.so --precision w4a8",
+    ),
+    Command(
+        "pmu", "count what the CPU does while an engine works: top-down, IPC, or the kernel's word",
+        _pmu, (*PMU, JSON),
+        (("target", {"nargs": "?", "default": "", "metavar": "URL",
+                     "help": "a server that runs on this host"}),),
+        "neoserve pmu http://localhost:8000 --seconds 30",
+    ),
+    Command(
+        "verify", "check a run's chain, artifacts and arithmetic; or anybody's published table",
+        _verify, (CATALOG, OFFLINE, JSON),
+        (("run", {"nargs": "?", "default": "", "help": "a run folder"}),
+         ("--claims", {"default": "", "metavar": "FILE",
+                       "help": "instead of a run: a published table (TOML or CSV)"}),
          ("--head", {"default": "", "metavar": "SHA256", "help": "the ledger's published head"}),
          ("--repair", {"action": "store_true",
                        "help": "after a crash: cut a torn last line, judge rows left behind"})),
         "neoserve verify runs/demo",
+    ),
+    Command(
+        "dispatch", "which kernels really ran: oneDNN's log, samples of perf, mapped libraries",
+        _dispatch_proof, (*DISPATCH, JSON), (),
+        "neoserve dispatch --log engine.log --ran 'matmul.*bf16'",
     ),
     Command(
         "import", "read results of vllm bench serve, GuideLLM, AIPerf, inference-perf, genai-bench",
@@ -394,6 +525,16 @@ COMMANDS: tuple[Command, ...] = (
         "watch", "a running server's metrics against its SLO and its certified capacity", _watch,
         (*WATCH, JSON), (("url", {"metavar": "URL", "help": "a server that runs"}),),
         "neoserve watch http://localhost:8000 --against runs/tune --listen 9109",
+    ),
+    Command(
+        "ui", "serve the dashboard, its JSON and the agents' tools on one port", _ui, LISTEN,
+        (("results", {"nargs": "*", "default": [], "metavar": "RESULTS_DIR",
+                      "help": "folders of run folders, or run folders (runs)"}),),
+        "neoserve ui runs results/canonical",
+    ),
+    Command(
+        "mcp", "serve agents: the same answers as tools, over stdio or HTTP", _mcp, MCP, (),
+        "neoserve mcp --results runs",
     ),
     Command(
         "demo", "the whole way on the embedded engine: plan, tune, guard, prove, hand over", _demo,

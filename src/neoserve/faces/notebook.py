@@ -22,8 +22,9 @@ from ..schema.ask import PlanAsk, PredictAsk
 from ..schema.prediction import Plan, Prediction
 from ..schema.trial import Trial
 from .ask import answer_plan, answer_predict
-from .options import CATALOG, ENGINE, MANY, MONEY, OFFLINE, ONE, WORKLOAD, Option, reader_of, yes_no
+from .options import CATALOG, ENGINE, MANY, MONEY, OFFLINE, ONE, WORKLOAD, Option
 from .requests import plan_ask, predict_ask
+from .words import namespace
 
 
 def predict(model: str, on: str, **options: Any) -> Prediction:
@@ -49,31 +50,6 @@ def trials(run: str) -> tuple[Trial, ...]:
 def _namespace(
     model: str, on: str, known: tuple[Option, ...], given: dict[str, Any]
 ) -> argparse.Namespace:
-    names = {name: option for option in known for name in option.names}
-    unknown = sorted(set(given) - set(names))
-    if unknown:
-        raise AskError(f"unknown option {unknown[0]!r}; expected one of {', '.join(sorted(names))}")
     if not isinstance(model, str) or not isinstance(on, str):
         raise AskError("model and on are names; write several machines with commas between them")
-    values: dict[str, Any] = {option.name: option.start for option in known}
-    seen: dict[str, str] = {}
-    for name, value in given.items():
-        option = names[name]
-        if option.name in seen:
-            raise AskError(f"{seen[option.name]} and {name} say the same; give one")
-        seen[option.name] = name
-        values[option.name] = _value(option, name, value)
-    return argparse.Namespace(model=model, on=on, **values)
-
-
-def _value(option: Option, name: str, value: Any) -> Any:
-    """Text is read as on the command line; the rest is checked with the whole request."""
-    if isinstance(value, str):
-        value = yes_no(value) if option.switch or option.both else reader_of(option)(value)
-    if option.choices and value not in option.choices:
-        raise AskError(f"{name} is {value!r}; expected one of {', '.join(option.choices)}")
-    if value is None and option.start is not None:
-        raise AskError(f"{name} is None; leave it out for its usual value, {option.start!r}")
-    if option.many and not isinstance(value, tuple):
-        value = tuple(value) if isinstance(value, list) else (value,)
-    return value
+    return argparse.Namespace(model=model, on=on, **vars(namespace(known, given)))

@@ -237,6 +237,15 @@ MANY = (
            default=""),
 )  # fmt: skip
 
+RUN = Option(("--run",), "id of a run folder, as the list of runs has it", metavar="RUN",
+             default="")
+VOLUME = next(option for option in ONE if option.name == "output_tokens_per_month")
+COST = (
+    Option(("--against",), "dollars per million output tokens elsewhere: from which volume on is a "
+           "replica cheaper?", price, "USD"),
+)  # fmt: skip
+COMPARE = tuple(option for option in MANY if option.name not in ("keep", "plot"))
+
 _RATES = (
     Option(("--request-rate", "--rate"), "open load: requests per second", real, "RPS",
            dest="rate"),
@@ -312,7 +321,11 @@ _SERVER = (
     Option(("--workers",), "client processes (1)", whole, "N", 1),
 )  # fmt: skip
 
+_PMU = Option(("--pmu",), "counters over the steady window, where this host has any; else what the "
+              "kernel accounts (auto)", default="auto", choices=("auto", "off"))  # fmt: skip
+
 _RESULTS = (
+    _PMU,
     Option(("--on",), "hardware whose catalog price to count with", metavar="HW", default=""),
     Option(("--price",), "dollars per hour of the server", price, "USD"),
     Option(("--out",), "run folder (runs/bench)", metavar="DIR", default="runs/bench"),
@@ -356,6 +369,7 @@ TUNE = (
     *(option for option in _SERVER if option.name in ("route", "timeout", "workers")),
     Option(("--on",), "hardware whose catalog price to count with", metavar="HW", default=""),
     Option(("--price",), "dollars per hour of this host", price, "USD"),
+    _PMU,
     Option(("--out",), "run folder (runs/tune)", metavar="DIR", default="runs/tune"),
     Option(("--dry-run",), "print the plan and its expected time; start nothing", switch=True),
     Option(("--print-space",), "print the space as a TOML file to start from", switch=True),
@@ -441,6 +455,22 @@ CALIBRATE = (
     Option(("--out",), "run folder (runs/calibrate)", metavar="DIR", default="runs/calibrate"),
 )  # fmt: skip
 
+PMU = (
+    Option(("--pid",), "processes, each with all below it, e.g. 4711,4712", whole, "PID,PID",
+           many=True, default=()),
+    Option(("--port",), "TCP port of a server on this host", whole, "PORT"),
+    Option(("--cores",), "count CPUs, whoever runs there, e.g. 0-14", metavar="LIST", default=""),
+    Option(("--seconds",), "how long (10)", real, "S", 10.0),
+    Option(("--import",), "counters that perf stat -j or -x, topdown-tool, APerf or Performix "
+           "wrote", metavar="FILE", default="", dest="file"),
+    Option(("--core",), "whose the imported counters are, e.g. v2, n1, zen4, icelake",
+           metavar="NAME", default=""),
+    Option(("--performix",), "count with Arm Performix (apx) on this prepared target; "
+           "user@host:22:KEY prepares one", metavar="TARGET", default=""),
+    Option(("--on",), "an AWS instance type: what it would show, before it is rented",
+           metavar="TYPE", default=""),
+)  # fmt: skip
+
 SELFTEST = (
     Option(("--streams",), "answers in flight at once (100)", whole, "N", 100),
     Option(("--ttft",), "true time to first token (50ms)", parse_duration_s, "TIME", 0.05),
@@ -451,4 +481,46 @@ SELFTEST = (
     Option(("--workers",), "client processes (1)", whole, "N", 1),
     Option(("--limit",), "mean error of TTFT up to which the client is trusted (5ms)",
            parse_duration_s, "TIME", 0.005),
+)  # fmt: skip
+
+LISTEN = (
+    Option(("--host",), "address to listen on (127.0.0.1); any other needs the token", metavar="IP",
+           default="127.0.0.1"),
+    Option(("--port",), "port (8765; 0: a free one)", whole, "N", 8765),
+    Option(("--token",), "what whoever asks from elsewhere, or starts work, has to send (the "
+           "variable NEOSERVE_TOKEN; made up where needed)", metavar="TOKEN", default=""),
+    Option(("--allow-host",), "another name that requests may use for this host (repeatable)",
+           metavar="NAME", again=True),
+    Option(("--allow-tune",), "let those who have the token start and stop campaigns here",
+           switch=True),
+    Option(("--json",), "print the address and the token as a document, once it listens",
+           switch=True),
+)  # fmt: skip
+
+MCP = (
+    Option(("--results",), "folder of run folders, or one (runs; repeatable)", metavar="DIR",
+           again=True),
+    Option(("--http",), "streamable HTTP at /mcp instead of stdio", switch=True),
+    *LISTEN,
+)  # fmt: skip
+
+ISA = (
+    Option(("--precision",), "judge the kernels for it: exit code 0 only if they are there and "
+           "hold what their names promise", choices=("w4a8", "w8a8", "bf16"), default=""),
+    Option(("--pid",), "look into what a running process and its children have mapped", whole,
+           "PID"),
+    Option(("--kernels",), "only functions named as kernels of a precision; quick", switch=True),
+)  # fmt: skip
+
+DISPATCH = (
+    Option(("--log",), "what an engine with ONEDNN_VERBOSE=1 has printed", metavar="FILE",
+           default=""),
+    Option(("--pid",), "of a running server: its libraries, and samples by perf where it works",
+           whole, "PID", 0),
+    Option(("--perf",), "what `perf report --stdio` has printed, instead of taking samples",
+           metavar="FILE", default=""),
+    Option(("--duration",), "of the samples (10s)", parse_duration_s, "TIME", 10.0),
+    Option(("--ran",), "exit code 1 unless something that matches ran: words of an "
+           "implementation, kernel or function, e.g. 'matmul.*acl' or '^kai_'", metavar="REGEX",
+           default=""),
 )  # fmt: skip

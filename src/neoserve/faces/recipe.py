@@ -27,7 +27,11 @@ def write_recipe(run: Path, to: str, out: str, volume: float | None) -> tuple[Wr
     if out:
         _write(Path(out), made.files)
     files = {n: hashlib.sha256(text.encode()).hexdigest() for n, text in made.files.items()}
-    return Written(run=str(run), head=found.head, files=files, left_out=made.left_out), made
+    texts = {} if to == "all" else dict(made.files)
+    written = Written(
+        run=str(run), head=found.head, files=files, left_out=made.left_out, texts=texts
+    )
+    return written, made
 
 
 def _write(folder: Path, files: dict[str, str]) -> None:

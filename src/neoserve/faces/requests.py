@@ -170,3 +170,16 @@ def _arrival(args: argparse.Namespace, is_open: bool) -> Arrival:
     if args.ramp_up_start_rps is not None:
         return "ramp"
     return "poisson" if args.burstiness in (None, 1.0) else "gamma"
+
+
+def cost_asks(args: argparse.Namespace) -> list[PredictAsk]:
+    """`neoserve cost`: the same configuration on each machine."""
+    machines = [name.strip() for name in args.on.split(",") if name.strip()]
+    if not machines:
+        raise AskError("no hardware was given; name some with --on, for example L40S,c8g.4xlarge")
+    return [predict_ask(argparse.Namespace(**{**vars(args), "on": name})) for name in machines]
+
+
+def compare_ask(args: argparse.Namespace) -> PlanAsk:
+    """`neoserve compare`: a plan that keeps the best of each machine."""
+    return plan_ask(argparse.Namespace(**{**vars(args), "keep": 1}))

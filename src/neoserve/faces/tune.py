@@ -82,6 +82,7 @@ class TuneAsk(msgspec.Struct, frozen=True, kw_only=True):
     timeout_s: float = 600.0
     usd_per_hour: float | None = None
     price_source: str = ""
+    counts: bool = True
 
 
 class Prepared(NamedTuple):
@@ -134,6 +135,7 @@ def prepare(ask: TuneAsk, note: Say) -> Prepared:
         price_source=ask.price_source,
         rejected=listed.rejected,
         notes=(*space.notes, *why_not),
+        counts=ask.counts,
     )
     return Prepared(campaign, _plan(ask, served, space, listed.candidates))
 

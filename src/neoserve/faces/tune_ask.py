@@ -107,6 +107,7 @@ def tune_ask(args: argparse.Namespace) -> TuneAsk:
         timeout_s=args.timeout,
         usd_per_hour=usd_per_hour,
         price_source=source,
+        counts=args.pmu == "auto",
         **budget,  # type: ignore[arg-type]
     )
 

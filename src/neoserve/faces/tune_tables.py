@@ -52,6 +52,9 @@ def show_tuned(found: Recommendation, folder: str, head: str, as_json: bool) -> 
 def show_found(found: Recommendation, folder: str, head: str) -> str:
     """Answer first, then who was tried, then where the evidence is."""
     parts = [answer(found), standings(found.standings)]
+    if found.explained:
+        title = "Why it is faster" if found.gain.is_proven else "What was counted of the two"
+        parts.append("\n".join([title, *(wrap(line) for line in found.explained)]))
     if facts := _facts(found):
         parts.append(pairs("", facts).strip("\n"))
     lines = [f"Check it   neoserve verify {folder} --head {head}"]

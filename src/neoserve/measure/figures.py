@@ -15,6 +15,7 @@ from ..errors import AskError, EvidenceBroken
 from ..schema.base import Document
 from ..schema.bench import Pooled
 from ..schema.engine import EngineConfig
+from ..schema.pmu import Counters
 from ..schema.trial import (
     ClientFacts,
     EngineFacts,
@@ -74,6 +75,7 @@ class Setting(Document, frozen=True, kw_only=True):
     num_planned: int
     stop: Stop
     counters: dict[str, float]
+    pmu: Counters | None = None
     faults: tuple[str, ...]
     usd_per_hour: float | None
     price_source: str
@@ -160,6 +162,7 @@ def judge_rows(setting: Setting, rows: Sequence[RequestRow], schedule: Schedule)
         saturated=growth.is_saturated and is_open,
         load_limited=window.load_limited and is_open and not growth.is_saturated,
         counters=setting.counters,
+        pmu=setting.pmu,
         cost=_cost(setting, window),
         verdict="VOID" if voids else judgement.verdict,
         reasons=voids or judgement.reasons,

@@ -63,6 +63,13 @@ def host_print(versions: dict[str, str] | None = None, root: Path = _ROOT) -> Ho
     )
 
 
+def instance_type(root: Path = _ROOT) -> str:
+    """The AWS instance type of this machine, by its firmware's tables; "" elsewhere."""
+    tables = root / "sys/devices/virtual/dmi/id"
+    is_aws = _read(tables / "sys_vendor").startswith("Amazon EC2")
+    return _read(tables / "product_name") if is_aws else ""
+
+
 def usable_cores(host: HostPrint) -> float:
     """Physical cores, or the cgroup quota where that is less."""
     return min(host.physical_cores, host.quota_cores or host.physical_cores)

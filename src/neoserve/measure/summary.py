@@ -18,6 +18,7 @@ from ..stats import (
     quantile,
     quantile_interval,
 )
+from ..stats.change import few_blocks_factor
 from .backlog import backlog
 
 Measure = Callable[[RequestRow], float | None]
@@ -196,7 +197,9 @@ def output_rate_interval(
         return None
     edges = [window.from_s + i * length_s for i in range(_SLICES + 1)]
     rates = [sum(_tokens_within(row, a, b) for row in rows) / length_s for a, b in pairwise(edges)]
-    return block_bootstrap_interval(rates, mean, confidence=confidence)
+    low, high = block_bootstrap_interval(rates, mean, confidence=confidence)
+    centre, wider = mean(rates), few_blocks_factor((1 - confidence) / 2, _SLICES - 1)
+    return centre - wider * (centre - low), centre + wider * (high - centre)
 
 
 def goodput_rps(rows: Sequence[RequestRow], slo: Slo, window: Steady) -> float | None:

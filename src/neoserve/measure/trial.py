@@ -26,6 +26,7 @@ from .figures import Observed, Setting, judge_rows
 from .host import host_print
 from .load import OnRow, ask_once
 from .loop import loop_name
+from .pmu import Steady
 from .prompts import fresh_salt
 from .schedule import Schedule, plan
 from .target import Route, Target, fitted
@@ -56,6 +57,7 @@ class TrialAsk(msgspec.Struct, frozen=True, kw_only=True):
     trace: Trace | None = None
     dataset: tuple[UserPrompt, ...] | None = None
     notes: tuple[str, ...] = ()  # for whoever reads the trial
+    counts: bool = True  # hardware counters, or what the kernel accounts, over the steady window
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -175,9 +177,10 @@ def run_trial(
     `on_row` gets the number and the row of each request that has ended, to be kept at once.
     Ctrl-C ends the load and judges what there is.
     """
-    watcher = _Watcher(engine, prepared, on_look)
+    steady = _steady(engine, prepared)
+    watcher = _Watcher(engine, prepared, on_look, steady)
     before, counters = usage.snapshot(engine.group), engine.metrics()
-    with _pinned(cores), _Gauges(engine) as gauges:
+    with _pinned(cores), _Gauges(engine) as gauges, steady:
         ran = run(prepared.orders, on_row, watcher.look)
     spent = before.until(usage.snapshot(engine.group))
     early = prepared.setting
@@ -191,9 +194,19 @@ def run_trial(
         ),
         stop="engine" if engine.has_ended() else ran.stop,
         counters=_gained(counters, engine.metrics()) | gauges.peaks,
+        pmu=steady.counters,
         faults=(*early.faults, *_ending(engine), *filter(None, [ran.fault])),
     )
     return Observed(judge_rows(setting, ran.rows, prepared.schedule), ran.rows, prepared.schedule)
+
+
+def _steady(engine: Engine, prepared: Prepared) -> Steady:
+    """What counts over the steady window; nothing, where the engine is not on this host."""
+    measured = [i for i, p in enumerate(prepared.schedule) if p.phase == "measured"]
+    is_open = prepared.ask.workload.arrival != "closed"
+    due_s = [prepared.schedule[i].due_s for i in measured]
+    expected_s = due_s[-1] - due_s[0] if is_open and due_s else None
+    return Steady(engine.pids() if prepared.ask.counts else (), measured, expected_s)
 
 
 def _ending(engine: Engine) -> Iterator[str]:
@@ -214,8 +227,11 @@ def _notes(ask: TrialAsk, target: Target, cores: CorePlan | None) -> Iterator[st
 class _Watcher:
     """Looks at a running load twice a second: is it decided, saturated, or in vain?"""
 
-    def __init__(self, engine: Engine, prepared: Prepared, on_look: OnLook) -> None:
+    def __init__(
+        self, engine: Engine, prepared: Prepared, on_look: OnLook, steady: Steady
+    ) -> None:
         self._engine = engine
+        self._steady = steady
         self._ask = prepared.ask
         self._measured = [
             i for i, planned in enumerate(prepared.schedule) if planned.phase == "measured"
@@ -230,6 +246,7 @@ class _Watcher:
     def look(self, board: Board) -> Stop | None:
         """Why the load has to end now; null: it goes on."""
         # What is decided now has to be decided by the rows later, and they know no clock.
+        self._steady.look(board.rows)
         until_s = observed_until_s(board.rows)
         verdict = self._watch.verdict(self._readings(board, until_s))
         self._look_at_backlog(board, until_s)

@@ -29,6 +29,9 @@ def readme(
           if r.noise_share is not None else []),
         f"- {r.num_jobs} loads and quality checks were run; the search ended by: {r.ended_by}.",
         *(f"- {one_line(note)}" for note in r.notes),
+        *(["", "## Why it is faster" if r.gain.is_proven else "## What was counted", ""]
+          if r.explained else []),
+        *(f"- {one_line(sentence)}" for sentence in r.explained),
         "",
         "## Limits",
         "",

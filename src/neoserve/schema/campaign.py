@@ -100,6 +100,7 @@ class Campaign(Document, frozen=True, kw_only=True):
     price_source: str = ""
     rejected: tuple[Rejected, ...] = ()
     notes: tuple[str, ...] = ()
+    counts: bool = True  # counters over each steady window
 
 
 class Capacity(Document, frozen=True):
@@ -171,6 +172,7 @@ class Recommendation(Document, frozen=True, kw_only=True):
     standings: tuple[Standing, ...]
     rejected: tuple[Rejected, ...] = ()
     compared: tuple[Compared, ...] = ()
+    explained: tuple[str, ...] = ()  # the gain by what was counted, or why it cannot be
     num_jobs: int
     spent_s: float
     spent_usd: float | None = None

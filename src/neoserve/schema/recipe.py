@@ -56,7 +56,7 @@ class CostCard(Document, frozen=True, kw_only=True):
     notes: tuple[str, ...]
 
 
-# Version history: 1, first.
+# Version history: 1, first; `texts` came later, where one kind is asked for.
 class Written(Document, frozen=True, kw_only=True):
     """Files of a recipe."""
 
@@ -65,3 +65,4 @@ class Written(Document, frozen=True, kw_only=True):
     head: str
     files: dict[str, str]  # name -> SHA-256 of its bytes
     left_out: dict[str, str]  # name -> why
+    texts: dict[str, str] = {}  # name -> the file, of a kind that was asked for by name

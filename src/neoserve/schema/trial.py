@@ -9,6 +9,7 @@ from typing import Literal
 
 from .base import Document
 from .engine import EngineConfig
+from .pmu import Counters
 from .workload import Slo, Workload
 
 RowStatus = Literal[
@@ -239,6 +240,7 @@ class Trial(Document, frozen=True, kw_only=True):
     saturated: bool  # the backlog grows beyond chance
     load_limited: bool  # served what was offered: its capacity is unknown
     counters: dict[str, float]  # of the server's /metrics, gained while the load ran
+    pmu: Counters | None = None  # of the CPU or the kernel, over the steady window
     cost: TrialCost | None
     verdict: Verdict
     reasons: tuple[str, ...]

@@ -18,6 +18,7 @@ from .series import (
     ranks,
     slope,
 )
+from .student import mean_interval, t_quantile
 
 __all__ = [
     "Change",
@@ -35,9 +36,11 @@ __all__ = [
     "late",
     "mcnemar",
     "mean",
+    "mean_interval",
     "paired_bootstrap",
     "quantile",
     "quantile_interval",
     "ranks",
     "slope",
+    "t_quantile",
 ]

@@ -116,7 +116,7 @@ def _block_mean(logs: Sequence[float], level: float) -> Change | None:
         sums, [0.0] * num, sizes, level=1 - 2 * level, resamples=_RESAMPLES
     )
     centre, low, high = (math.log1p(bound) for bound in found)
-    wider = _student_over_normal(level, num - 1)
+    wider = few_blocks_factor(level, num - 1)
     return Change(
         math.expm1(centre),
         math.expm1(centre - wider * (centre - low)),
@@ -125,7 +125,7 @@ def _block_mean(logs: Sequence[float], level: float) -> Change | None:
 
 
 @functools.lru_cache(maxsize=64)
-def _student_over_normal(level: float, freedom: int) -> float:
+def few_blocks_factor(level: float, freedom: int) -> float:
     """What a bootstrap of few blocks lacks: Student's quantile, and the variance's n over n - 1."""
     from statistics import NormalDist  # slow to import
 

@@ -133,6 +133,7 @@ class LocalExecutor:
             usd_per_hour=campaign.usd_per_hour,
             price_source=campaign.price_source,
             dataset=self._dataset,
+            counts=campaign.counts,
         )
 
 

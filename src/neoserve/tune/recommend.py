@@ -18,6 +18,7 @@ from ..schema.campaign import (
 from ..schema.engine import EngineConfig
 from ..schema.trial import Trial
 from .conclude import conclude
+from .explain import explain
 from .history import History, met
 from .learned import Measured, company, compared, trials_in
 from .planner import Planner
@@ -64,6 +65,7 @@ def recommend(
         rejected=campaign.rejected,
         compared=(*_compared(pick),
                   *(compared(plan, found.pick, trial, planner) if trial and planner else ())),
+        explained=_explained(measured, found.pick, (trial, baseline)),
         num_jobs=len(told),
         spent_s=spent_s,
         spent_usd=None if hourly is None else spent_s / 3600 * hourly,
@@ -87,6 +89,20 @@ def _proof(
 
     found = [one for one in measured if one.told.job.candidate == candidate]
     return max(found, key=strength).trial if found else None
+
+
+def _explained(
+    measured: Sequence[Measured], pick: int, shown: tuple[Trial | None, Trial | None]
+) -> tuple[str, ...]:
+    """The pick's gain by its certifying trials beside the baseline's; () where they are one."""
+    if pick == 0 or all(trial is None or trial.pmu is None for trial in shown):
+        return ()
+    sides = []
+    for candidate, trial in zip((pick, 0), shown, strict=True):
+        repeats = [m.trial for m in measured if m.told.job.candidate == candidate
+                   and m.told.job.purpose == "certify" and m.trial.verdict != "VOID"]  # fmt: skip
+        sides.append(repeats or ([trial] if trial else []))
+    return explain(*sides) if all(sides) else ()
 
 
 def _compared(pick: Standing) -> list[Compared]:

@@ -56,6 +56,14 @@ class Api(NamedTuple):
         return [entry for entry in listed or () if isinstance(entry, dict)]
 
 
+def local_port(url: str) -> int | None:
+    """The TCP port of a server on this host; None for one of another."""
+    parts = urllib.parse.urlsplit(url)
+    if parts.hostname not in _LOOPBACK:
+        return None
+    return parts.port or (443 if parts.scheme == "https" else 80)
+
+
 def base_url(url: str) -> str:
     """``"host:8000/v1/"`` → ``"http://host:8000"``."""
     text = url if "://" in url else f"http://{url}"

@@ -70,6 +70,16 @@ def is_listening(port: int, pids: Iterable[int], root: Path = _ROOT) -> bool:
     return any(not inodes.isdisjoint(_open_files(pid, root)) for pid in pids)
 
 
+def listeners(port: int, root: Path = _ROOT) -> tuple[int, ...]:
+    """Processes that accept connections on this port, and all below them; () where none can be
+    seen, or where one is ours: then server and client cannot be told apart."""
+    found = [pid for path in (root / "proc").glob("[0-9]*")
+             if is_listening(port, [pid := int(path.name)], root)]  # fmt: skip
+    if os.getpid() in found:
+        return ()
+    return tuple(sorted({each for pid in found for each in (pid, *descendants(pid, root))}))
+
+
 def _open_files(pid: int, root: Path) -> set[str]:
     found = set()
     for entry in (root / f"proc/{pid}/fd").glob("*"):

@@ -17,7 +17,7 @@ from ...units import show_duration
 from .. import usage
 from ..cores import host_cpus, parse_cpus
 from . import metrics, proc
-from .api import Api, base_url
+from .api import Api, base_url, local_port
 from .driver import Driver, Seen, affinity_mismatch, flag_value, inherited
 from .llamacpp import LlamaCppDriver
 from .process import Process, free_port
@@ -75,6 +75,13 @@ class Engine:
     def group(self) -> int:
         """Of the program and all it started, for `usage.snapshot`; 0 as above."""
         return self._process.group if self._process else 0
+
+    def pids(self) -> tuple[int, ...]:
+        """All its processes; of a server that is not ours, those of this host that listen there."""
+        if self._process is not None:
+            return self._process.pids()
+        port = local_port(self.url)
+        return () if port is None else proc.listeners(port)
 
     def facts(self) -> EngineFacts | None:
         """What really runs: from its log, its API and /proc; null as above."""

