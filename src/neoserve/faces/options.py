@@ -403,6 +403,7 @@ GATE = (
     *(option for option in _SERVER if option.name in (
         "model", "route", "api_key", "timeout", "workers")),
     *(option for option in _RESULTS if option.name in ("on", "price")),
+    _PMU,
     Option(("--out",), "run folder of a server's measurement (runs/gate)", metavar="DIR",
            default="runs/gate"),
 )  # fmt: skip
