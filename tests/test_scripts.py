@@ -105,23 +105,15 @@ def test_ctrl_c_ends_it(tmp_path, run_in, calls):
 # verify_kernel_isa.py
 
 
-def test_no_check_is_pretended(capsys, calls):
-    """Until there is such a command."""
-    if any(command.name == "isa" for command in cli.COMMANDS):
-        assert script("verify_kernel_isa").main(["lib.so"]) == 0
-        assert calls == [["isa", "lib.so"]]
-        return
-    assert script("verify_kernel_isa").main(["lib.so"]) == 4
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert "has no `isa` command; nothing of lib.so was checked" in said.err
-
-
-def test_once_there_is_one_it_is_called(monkeypatch, calls):
-    isa = cli.Command("isa", "", lambda _: 0)
-    monkeypatch.setattr(cli, "COMMANDS", (isa,))
+def test_it_is_the_command(calls):
     CODES["isa"] = 1
-    assert script("verify_kernel_isa").main(["lib.so", "--json"]) == 1
+    words = ["lib.so", "--precision", "w4a8", "--json"]
+    assert script("verify_kernel_isa").main(words) == 1
+    assert calls == [["isa", *words]]
+
+
+def test_it_is_asked_as_the_earlier_tool_was(calls):
+    assert script("verify_kernel_isa").main(["--binary", "lib.so", "--json"]) == 0
     assert calls == [["isa", "lib.so", "--json"]]
     assert script("verify_kernel_isa").main([]) == 2
 

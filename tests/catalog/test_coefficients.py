@@ -27,7 +27,7 @@ def device(vendor: str, kind: str = "gpu", capability: str = "", arch: str = "",
 
 # Factors on another share, which may exceed one while the product does not.
 FACTORS = ("packed_share", "block_share", "unpack_share", "expert_share", "expert_memory_share",
-           "dtype_share")  # fmt: skip
+           "dtype_share", "expert_dtype_share", "kv_packed_share")  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -102,6 +102,7 @@ def test_no_share_and_no_product_of_shares_exceeds_the_data_sheet() -> None:
     assert found.memory_share * found.packed_share == pytest.approx(0.4, rel=0.01)
     assert found.matrix_share == pytest.approx(0.5, rel=0.01)
     assert 0.95 < found.matrix_share * found.dtype_share["fp8"] <= 1.0
+    assert set(found.expert_dtype_share) == {"fp8", "block", "fp4", "int8", "unpacked"}
     assert found.overlap_power == 2.0
 
 

@@ -19,7 +19,7 @@ def test_every_scheme_is_possible_and_says_its_source(scheme: object) -> None:
     found = weight_scheme(scheme.name)  # type: ignore[attr-defined]
     assert found is scheme
     assert 2 <= found.bits <= 16
-    assert found.compute in {"bf16", "fp8", "int8", "fp4"}
+    assert found.compute in {"bf16", "fp8", "int8", "fp4", "mxfp8"}
     assert found.source
 
 
@@ -32,7 +32,7 @@ def test_every_scheme_is_possible_and_says_its_source(scheme: object) -> None:
         ("W8A8", 8, "int8"),
         ("w4a8", 4.5, "int8"),
         ("NVFP4", 4.5, "fp4"),  # fp8 scale per 16
-        ("mxfp4", 4.25, "bf16"),  # 8-bit exponent per 32
+        ("mxfp4", 4.25, "mxfp8"),  # 8-bit exponent per 32
         ("Q4_0", 4.5, "int8"),  # 18 bytes per 32
         ("q8-0", 8.5, "int8"),  # 34 bytes per 32
         ("q6_k", 6.5625, "int8"),  # 210 bytes per 256

@@ -29,7 +29,8 @@ from neoserve.evidence.recommended import recommended
 from neoserve.evidence.verify import verify_run
 from neoserve.faces.agents import told
 from neoserve.faces.results import Results
-from neoserve.faces.tools import BY_NAME, TOOLS, Desk
+from neoserve.faces.tool import Desk
+from neoserve.faces.tools import BY_NAME, TOOLS
 from neoserve.measure.figures import recompute
 
 INSPECTOR = "NEOSERVE_INSPECTOR"  # the folder that npm installed it into
@@ -61,7 +62,7 @@ def inspect(way: str, server: Listening, *words: str) -> tuple[int, Any, str]:
     catalog = programs.parent / "catalog.json"
     done = subprocess.run(
         [str(programs / "node"), str(programs / "mcp-inspector"), "--cli", *target,
-         "--protocol-era", era, *words],
+         "--protocol-era", era, "--connect-timeout", "0", *words],
         capture_output=True, text=True, timeout=120, check=False, cwd=ROOT,
         env={**environment(), "MCP_CATALOG_PATH": str(catalog)},
     )  # fmt: skip

@@ -24,7 +24,7 @@ max-seqs = 8
 
 def neoserve(*words: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "neoserve", *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=1500)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=2700)
 
 
 def test_two_configurations_of_vllm(model: str, tmp_path: Path) -> None:
@@ -32,9 +32,10 @@ def test_two_configurations_of_vllm(model: str, tmp_path: Path) -> None:
     space.write_text(SPACE)
     said = neoserve(
         "tune", model, "--engine", "vllm", "--space", str(space), "--max-candidates", "2",
-        "--slo", "ttft:p90<20s", "--isl", "16", "--osl", "4", "--request-rate", "1",
-        "--rungs", "8,12,16", "--certify-requests", "60", "--certify-seeds", "1",
-        "--budget", "6 trials", "--price", "0.1", "--out", str(folder), "--json",
+        "--slo", "ttft:p50<3s", "--isl", "16", "--osl", "4", "--request-rate", "0.5",
+        "--rungs", "6,8,8", "--certify-requests", "24", "--certify-seeds", "1",
+        "--finalists", "0", "--budget", "6 trials", "--price", "0.1",
+        "--out", str(folder), "--json",
     )  # fmt: skip
     assert said.returncode in (0, 3), said.stderr[-3000:]
     found = json.loads(said.stdout)
@@ -42,7 +43,7 @@ def test_two_configurations_of_vllm(model: str, tmp_path: Path) -> None:
     assert found["trial"]["facts"]["dtype"] == "bfloat16"
     assert found["trial"]["facts"]["kv_tokens"] == 46592  # 1 GiB of 23,040 B a token
     assert found["trial"]["faults"] == []
-    assert found["pick"]["capacity"]["low_rps"] >= 1
+    assert found["pick"]["capacity"]["low_rps"] > 0  # the host decides how high
     assert "--enforce-eager" in found["config"]["argv"]
     for name in ("README.md", "run.sh", "config.yml", "env.sh", "compose.yaml", "cost.json"):
         assert (folder / "recipe" / name).is_file()

@@ -15,7 +15,8 @@ from neoserve.errors import AskError, CatalogMiss, Error, EvidenceBroken
 from neoserve.faces import agents
 from neoserve.faces.agents import output_schema, told
 from neoserve.faces.results import NoSuchRun, Results
-from neoserve.faces.tools import BY_NAME, TOOLS, WORK, Desk, Tool
+from neoserve.faces.tool import Desk, Tool
+from neoserve.faces.tools import BY_NAME, TOOLS, WORK
 from neoserve.schema.base import Document
 from neoserve.schema.runs import CampaignState
 

@@ -18,7 +18,8 @@ from neoserve.faces.cli import COMMANDS, parser_of
 from neoserve.faces.http.app import Served, make_app
 from neoserve.faces.http.guard import rules_for
 from neoserve.faces.results import Results
-from neoserve.faces.tools import BY_NAME, Desk
+from neoserve.faces.tool import Desk
+from neoserve.faces.tools import BY_NAME
 from neoserve.faces.tune_ask import tune_ask
 from neoserve.faces.words import namespace
 

@@ -22,7 +22,8 @@ from neoserve.faces.agents import told
 from neoserve.faces.campaigns import Campaigns
 from neoserve.faces.mcp import make_server
 from neoserve.faces.results import Results
-from neoserve.faces.tools import BY_NAME, TOOLS, Desk
+from neoserve.faces.tool import Desk
+from neoserve.faces.tools import BY_NAME, TOOLS
 from neoserve.schema.evidence import Verified
 from neoserve.schema.prediction import Plan, Prediction
 from neoserve.schema.recipe import Written

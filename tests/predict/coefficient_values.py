@@ -8,6 +8,7 @@ IDEAL: dict[str, Any] = {
     "device_class": "test", "engine": "test", "memory_share": 1.0, "packed_share": 1.0,
     "kv_share": 1.0, "matrix_share": 1.0, "matrix_half_tokens": 0.0, "dtype_share": {},
     "unpack_share": 1.0, "attention_share": 1.0, "overlap_power": 64.0, "expert_share": 1.0,
+    "expert_dtype_share": {}, "kv_packed_share": 1.0,
     "expert_memory_share": 1.0, "expert_half_tokens": 0.0, "state_share": 1.0,
     "scan_share": 1.0, "state_layer_s": 0.0,
     "layer_s": 0.0, "expert_layer_s": 0.0, "launch_s": 0.0, "step_s": 0.0, "request_step_s": 0.0,

@@ -10,6 +10,7 @@ from coefficient_values import IDEAL, REAL
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from neoserve.predict.formats import resolve_path
 from neoserve.predict.step import (
     StepModel,
     overlap_s,
@@ -231,6 +232,37 @@ def test_fp8_with_block_scales_has_its_own_rate() -> None:
         quantized("fp8", 8 + 32 / 128**2), device(), Deployment(), coefficients(block_share=0.5)
     )
     assert seconds(blocks, "mlp", 1e6, 0, 0, 0) == pytest.approx(2 * 6e6 * 1e6 / 1e14)
+
+
+def test_experts_have_rates_of_their_own_by_what_multiplies() -> None:
+    """A kernel that multiplies experts is another than the one for a layer's own products."""
+    own = {"block": 0.5, "fp8": 0.25, "unpacked": 0.2}
+    made = coefficients(expert_dtype_share=own, dtype_share={"fp8": 0.1}, unpack_share=0.1)
+    for compute, bits, rate in (
+        ("fp8", 8 + 32 / 128**2, 1e14), ("fp8", 8, 0.5e14), ("bf16", 4, 0.2e14), ("", 16, 1e14),
+    ):  # fmt: skip
+        path = resolve_path(quantized(compute, bits), "experts", device(), made)
+        assert path.flops_per_s == pytest.approx(rate)
+
+
+@pytest.mark.parametrize(("capability", "rate"), [("10.0", 2e14), ("12.0", 1e14), ("9.0", 1e14)])
+def test_mxfp4_multiplies_in_8_bits_where_tensor_cores_mix_the_two(
+    capability: str, rate: float
+) -> None:
+    """B200 and B300: mxfp4 by mxfp8; others unpack to 16 bits (Marlin)."""
+    machine = device(compute_capability=capability)
+    path = resolve_path(quantized("mxfp8", 4.25), "experts", machine, coefficients())
+    assert path.flops_per_s == pytest.approx(rate)
+
+
+def test_keys_in_8_bits_are_read_at_a_rate_of_their_own() -> None:
+    made = coefficients(kv_packed_share=0.5)
+    for dtype, slower in (("auto", 1.0), ("fp8", 2.0)):
+        deployment = Deployment(kv_cache_dtype=dtype)
+        slow = StepModel(model(), device(), deployment, made)
+        fast = StepModel(model(), device(), deployment, coefficients())
+        read = [seconds(m, "attention over context", 0, 0, 1000, 1000) for m in (slow, fast)]
+        assert read[0] == pytest.approx(slower * read[1], rel=0.01)
 
 
 def test_llama_cpp_multiplies_int8_in_vector_units() -> None:

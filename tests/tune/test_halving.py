@@ -60,6 +60,23 @@ def test_a_slow_candidate_costs_one_start_and_few_requests() -> None:
     assert jobs[0].num_requests == 40
 
 
+def test_few_requests_and_a_long_limit_do_not_pass_for_an_endless_capacity() -> None:
+    """A server of 1.2/s answers 8 requests within 20 s however fast they come."""
+    served_rps, limit_s = 1.2, 20.0
+    plan = plan_of(1).replace(rungs=(8, 12, 16), start_rps=0.5, horizon_s=limit_s)
+    told: list[Told] = []
+    while (job := next_job(plan, told)) is not None and job.purpose in ("scout", "climb"):
+        waits_s = [i / served_rps - i / job.rate_rps for i in range(job.num_requests)]
+        misses = sum(wait_s > limit_s for wait_s in waits_s)
+        verdict = "FAIL" if misses > 0.2 * len(waits_s) else "INCONCLUSIVE"
+        seen = Seen(verdict=verdict, num=len(waits_s), num_misses=misses, share=0.1)
+        told.append(Told(job, seen))
+    limit_rps = History(plan, told).estimate_rps(0)
+    assert limit_rps is not None
+    assert served_rps <= limit_rps < 4 * served_rps
+    assert max(t.job.rate_rps for t in told) < 8 * served_rps
+
+
 def test_candidates_are_compared_on_the_same_requests() -> None:
     told = searched(plan_of(30), World.drawn(3, 30))
     by_visit = {}

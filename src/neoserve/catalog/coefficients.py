@@ -101,10 +101,14 @@ def _resolved(class_name: str, family: str, era: str, device: str) -> Coefficien
 # A factor tells how much more or less of the data sheet a case gets than its base does.
 _FACTORS = {
     "memory_share": ("packed_share", "expert_memory_share"),
+    "kv_share": ("kv_packed_share",),
     "matrix_share": ("dtype_share.fp8", "dtype_share.int8", "dtype_share.fp4", "block_share",
-                     "unpack_share", "expert_share"),
+                     "unpack_share", "expert_share", "expert_dtype_share.fp8",
+                     "expert_dtype_share.block", "expert_dtype_share.fp4",
+                     "expert_dtype_share.int8", "expert_dtype_share.unpacked"),
 }  # fmt: skip
-_ALONE = ("kv_share", "attention_share", "state_share", "scan_share", "collective_share")
+_BY_KIND = ("dtype_share", "expert_dtype_share")
+_ALONE = ("attention_share", "state_share", "scan_share", "collective_share")
 
 
 def of_the_sheet(share: Any) -> Any:
@@ -132,10 +136,11 @@ def resolve_values(
             raw[name] *= float(entry.get(group, {}).get(key, {}).get("factor", 1.0))
     found = bounded(raw)
     values = {name: value for name, value in found.items() if "." not in name}
-    dtypes = {name.split(".")[1]: value for name, value in found.items() if "." in name}
-    return Coefficients(
-        device_class=class_name, engine=family, era=era, dtype_share=dtypes, **values
-    )
+    for name, value in found.items():
+        field, _, kind = name.partition(".")
+        if kind:
+            values.setdefault(field, {})[kind] = value
+    return Coefficients(device_class=class_name, engine=family, era=era, **values)
 
 
 def bounded(raw: Mapping[str, Any]) -> dict[str, Any]:
@@ -254,9 +259,9 @@ def calibrated(known: Coefficients, profile: DeviceProfile) -> Coefficients:
 def unhindered(known: Coefficients) -> Coefficients:
     """The data sheet alone: full bandwidth, full peak, no time between. What no engine beats."""
     values = known.to_data()
-    ideal: dict[str, Any] = {n: 1.0 for n in values if n.endswith("_share") and n != "dtype_share"}
+    ideal: dict[str, Any] = {n: 1.0 for n in values if n.endswith("_share") and n not in _BY_KIND}
     ideal |= {n: 0.0 for n in values if n.endswith(("_s", "_half_tokens"))}
-    ideal["dtype_share"] = {dtype: max(1.0, v) for dtype, v in known.dtype_share.items()}
+    ideal |= {n: {kind: max(1.0, v) for kind, v in values[n].items()} for n in _BY_KIND}
     return known.replace(
         **ideal | {"convoy_odds": 0.0, "overlap_power": 64.0, "expert_imbalance": 1.0}
     )

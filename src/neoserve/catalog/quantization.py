@@ -80,8 +80,8 @@ WEIGHT_SCHEMES: tuple[WeightScheme, ...] = (
         name="nvfp4a16", bits=4 + 8 / 16, compute="bf16", aliases=("w4a16-nvfp4",), source=_CT,
     ),
     WeightScheme(
-        name="mxfp4", bits=4 + 8 / 32, compute="bf16", aliases=("mxfp4-w4a16",),
-        note="one 8-bit exponent per 32; gpt-oss kernels multiply in 16 bits",
+        name="mxfp4", bits=4 + 8 / 32, compute="mxfp8", aliases=("mxfp4-w4a16",),
+        note="one 8-bit exponent per 32; gpt-oss kernels multiply in 16 bits; B200: by mxfp8",
         source="OCP Microscaling 1.0",
     ),
     WeightScheme(

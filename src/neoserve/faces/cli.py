@@ -18,7 +18,9 @@ from .options import (
     CATALOG,
     COMPARE,
     COST,
+    DISPATCH,
     ENGINE,
+    ISA,
     JSON,
     LISTEN,
     MANY,
@@ -243,9 +245,25 @@ def _quality(args: argparse.Namespace) -> int:
     return exit_code(found)
 
 
+def _isa(args: argparse.Namespace) -> int:
+    from .isa import IsaAsk, exit_code, isa, show_isa
+
+    found = isa(IsaAsk(target=args.target, pid=args.pid, precision=args.precision,
+                       only_named=args.kernels), note)  # fmt: skip
+    if args.json:
+        show_json(found.to_json())
+    else:
+        say(show_isa(found))
+    return exit_code(found)
+
+
 def _verify(args: argparse.Namespace) -> int:
     from pathlib import Path
 
+    if args.claims:
+        return _claims(args)
+    if not args.run:
+        raise AskError("nothing to verify was named; give a run folder, or --claims FILE")
     from .verify import show_verified, verify
 
     found = verify(Path(args.run), args.head, args.repair, note)
@@ -254,6 +272,35 @@ def _verify(args: argparse.Namespace) -> int:
     else:
         say(show_verified(args.run, found))
     return EXIT_MET
+
+
+def _claims(args: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from .claims import exit_code, show_claims, verify_claims
+
+    if args.run or args.head or args.repair:
+        raise AskError("--claims checks a table alone; leave run folder, --head and --repair out")
+    found = verify_claims(Path(args.claims), args.catalog, not args.offline)
+    if args.json:
+        show_json(found.to_json())
+    else:
+        say(show_claims(found))
+    return exit_code(found)
+
+
+def _dispatch_proof(args: argparse.Namespace) -> int:
+    from .dispatch import DispatchAsk, dispatch, exit_code, show_dispatch
+
+    ask = DispatchAsk(
+        log=args.log, perf=args.perf, pid=args.pid, duration_s=args.duration, ran=args.ran
+    )
+    found = dispatch(ask, note)
+    if args.json:
+        show_json(found.to_json())
+    else:
+        say(show_dispatch(found))
+    return exit_code(found)
 
 
 def _import(args: argparse.Namespace) -> int:
@@ -389,13 +436,27 @@ COMMANDS: tuple[Command, ...] = (
         rest="engine_args",
     ),
     Command(
-        "verify", "check a run's ledger chain, its artifacts and the arithmetic of each trial",
-        _verify, (JSON,),
-        (("run", {"help": "a run folder"}),
+        "isa", "which dot and matrix instructions a binary holds, and its kernels by precision",
+        _isa, (*ISA, JSON),
+        (("target", {"nargs": "?", "default": "", "metavar": "FILE|WHEEL|PACKAGE",
+                     "help": "an ELF file, a wheel, or the name of an installed package"}),),
+        "neoserve isa libtorch_cpu.so --precision w4a8",
+    ),
+    Command(
+        "verify", "check a run's chain, artifacts and arithmetic; or anybody's published table",
+        _verify, (CATALOG, OFFLINE, JSON),
+        (("run", {"nargs": "?", "default": "", "help": "a run folder"}),
+         ("--claims", {"default": "", "metavar": "FILE",
+                       "help": "instead of a run: a published table (TOML or CSV)"}),
          ("--head", {"default": "", "metavar": "SHA256", "help": "the ledger's published head"}),
          ("--repair", {"action": "store_true",
                        "help": "after a crash: cut a torn last line, judge rows left behind"})),
         "neoserve verify runs/demo",
+    ),
+    Command(
+        "dispatch", "which kernels really ran: oneDNN's log, samples of perf, mapped libraries",
+        _dispatch_proof, (*DISPATCH, JSON), (),
+        "neoserve dispatch --log engine.log --ran 'matmul.*bf16'",
     ),
     Command(
         "import", "read results of vllm bench serve, GuideLLM, AIPerf, inference-perf, genai-bench",

@@ -25,7 +25,8 @@ from .agents import output_schema, told
 from .http.guard import TRUSTED
 from .results import open_file
 from .run_view import list_runs, view_run
-from .tools import BY_NAME, TOOLS, WORK, Desk, Tool
+from .tool import Desk, Tool
+from .tools import BY_NAME, TOOLS, WORK
 from .words import namespace
 
 if TYPE_CHECKING:

@@ -438,3 +438,24 @@ MCP = (
     Option(("--http",), "streamable HTTP at /mcp instead of stdio", switch=True),
     *LISTEN,
 )  # fmt: skip
+
+ISA = (
+    Option(("--precision",), "judge the kernels for it: exit code 0 only if they are there and "
+           "hold what their names promise", choices=("w4a8", "w8a8", "bf16"), default=""),
+    Option(("--pid",), "look into what a running process and its children have mapped", whole,
+           "PID"),
+    Option(("--kernels",), "only functions named as kernels of a precision; quick", switch=True),
+)  # fmt: skip
+
+DISPATCH = (
+    Option(("--log",), "what an engine with ONEDNN_VERBOSE=1 has printed", metavar="FILE",
+           default=""),
+    Option(("--pid",), "of a running server: its libraries, and samples by perf where it works",
+           whole, "PID", 0),
+    Option(("--perf",), "what `perf report --stdio` has printed, instead of taking samples",
+           metavar="FILE", default=""),
+    Option(("--duration",), "of the samples (10s)", parse_duration_s, "TIME", 10.0),
+    Option(("--ran",), "exit code 1 unless something that matches ran: words of an "
+           "implementation, kernel or function, e.g. 'matmul.*acl' or '^kai_'", metavar="REGEX",
+           default=""),
+)  # fmt: skip

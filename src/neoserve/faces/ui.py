@@ -17,7 +17,7 @@ from ..schema.answers import Listening
 from .campaigns import Campaigns
 from .http.guard import Rules, rules_for
 from .results import Results
-from .tools import Desk
+from .tool import Desk
 
 if TYPE_CHECKING:
     from .http.guard import App

@@ -52,7 +52,11 @@ def local_machine() -> Machine:
     host = host_print()
     bandwidth_bytes_per_s = read_bandwidth_bytes_per_s(max(1, round(usable_cores(host))))
     spec = describe(host, bandwidth_bytes_per_s, datetime.date.today().isoformat())
-    notes = [f"{gpu.name} is here, too: name it as hardware" for gpu in dict.fromkeys(gpus())]
+    cores, gb_per_s = usable_cores(host), bandwidth_bytes_per_s / 1e9
+    notes = [f"local: {cores:.3g} cores that read {gb_per_s:.3g} GB/s together, measured now"]
+    if (load := host.load_average_1min) > 1.5 * cores:
+        notes.append(f"other programs run here (load {load:.3g}): they slow its memory down")
+    notes += [f"{gpu.name} is here, too: name it as hardware" for gpu in dict.fromkeys(gpus())]
     return Machine(id="local", hardware=spec, num_devices=1, notes=tuple(notes))
 
 
@@ -99,7 +103,10 @@ def peak_flops_per_s(isa: tuple[str, ...], cycles_per_s: float) -> dict[str, flo
 
 
 def read_bandwidth_bytes_per_s(num_threads: int) -> float:
-    """Best of a few rounds of one memchr a thread, each over memory larger than its cache."""
+    """Best of a few rounds of one memchr a thread, each over memory larger than its cache.
+
+    Per second that the threads ran: what waited for a core says nothing of the memory.
+    """
     size = _buffer_bytes(num_threads)
     buffers = [(ctypes.c_char * size)() for _ in range(num_threads)]
     for buffer in buffers:
@@ -108,27 +115,29 @@ def read_bandwidth_bytes_per_s(num_threads: int) -> float:
 
 
 def _one_round(buffers: list[ctypes.Array[ctypes.c_char]], size: int) -> float:
-    passes = [0] * len(buffers)
-    start_s = time.perf_counter()
+    rates = [0.0] * len(buffers)
+    until_s = time.perf_counter() + _PROBE_S
     threads = [
-        threading.Thread(target=_scan, args=(buffer, size, start_s + _PROBE_S, passes, index))
+        threading.Thread(target=_scan, args=(buffer, size, until_s, rates, index))
         for index, buffer in enumerate(buffers)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    return sum(passes) * size / (time.perf_counter() - start_s)
+    return sum(rates)
 
 
 def _scan(
-    buffer: ctypes.Array[ctypes.c_char], size: int, until_s: float, passes: list[int], index: int
+    buffer: ctypes.Array[ctypes.c_char], size: int, until_s: float, rates: list[float], index: int
 ) -> None:
     memchr = ctypes.CDLL(None).memchr  # ctypes releases the GIL around it
     memchr.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t)
-    while time.perf_counter() < until_s:
+    passes, start_s = 0, time.thread_time()
+    while passes == 0 or time.perf_counter() < until_s:
         memchr(ctypes.addressof(buffer), _ABSENT_BYTE, size)
-        passes[index] += 1
+        passes += 1
+    rates[index] = passes * size / max(time.thread_time() - start_s, 1e-9)
 
 
 def _buffer_bytes(num_threads: int) -> int:
@@ -139,7 +148,7 @@ def _buffer_bytes(num_threads: int) -> int:
 def _notes(host: HostPrint) -> tuple[str, ...]:
     notes = [
         "bandwidth: best of three rounds of memchr over large buffers, one thread a core; "
-        "reads only, on the host as busy as it was",
+        "reads only, per second that the threads ran",
         "peaks assume full SIMD pipes at the reported clock; a microarchitecture may have half",
     ]
     if not host.clock_hz:

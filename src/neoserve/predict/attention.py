@@ -10,7 +10,7 @@ from ..schema.engine import Deployment
 from ..schema.hardware import HardwareSpec
 from ..schema.model import Mixer, ModelSpec, State
 from ..schema.quantization import DTYPE_BITS
-from .cache import kv_dtype_of, kv_heads_per_rank, mla_token_bytes, token_head_bytes
+from .cache import element_bytes, kv_dtype_of, kv_heads_per_rank, mla_token_bytes, token_head_bytes
 from .formats import half_flops_per_s
 from .shape import Shape
 
@@ -39,6 +39,8 @@ def attentions(
 ) -> tuple[Attention, ...]:
     kv_dtype = kv_dtype_of(model, deployment)
     read = hardware.bandwidth_bytes_per_s * coefficients.kv_share
+    if is_packed(kv_dtype):
+        read *= coefficients.kv_packed_share
     flops = half_flops_per_s(model, hardware) * coefficients.attention_share
     sums: dict[tuple[float, float], list[float]] = {}
     for count, mixer in shape.mixers:
@@ -53,6 +55,11 @@ def attentions(
         Attention(span, stride, read_s, decode_s, prefill_s)
         for (span, stride), (read_s, decode_s, prefill_s) in sums.items()
     )
+
+
+def is_packed(kv_dtype: str) -> bool:
+    """Whether keys and values are stored in fewer than 16 bits."""
+    return element_bytes(kv_dtype) < 2.0
 
 
 def spans(mixer: Mixer, kv_dtype: str, tp: int) -> list[tuple[float, float, float, float, float]]:

@@ -12,6 +12,7 @@ from .weights import bits_of
 _HALF = {"bfloat16": ("bf16", "fp16", "fp32"), "float16": ("fp16", "bf16", "fp32"),
          "float32": ("fp32", "bf16", "fp16")}  # fmt: skip
 _PLAIN = ("", "bf16", "fp16", "fp32")
+_MXFP8 = ("10.0", "10.3")  # tensor cores that multiply mxfp4 by mxfp8 (B200, B300)
 _VECTOR_INT8 = 4.0  # int8 over fp32 in vector units: llama.cpp leaves AMX tiles alone
 
 
@@ -32,6 +33,11 @@ class Route(NamedTuple):
     def by_blocks(self) -> bool:
         """fp8 with scales by blocks of 128 x 128."""
         return self.native and self.dtype == "fp8" and 8 < self.bits < 8.1
+
+    @property
+    def kind(self) -> str:
+        """Which kernels multiply: unpacked, block, or the dtype."""
+        return "unpacked" if self.unpacked else "block" if self.by_blocks else self.dtype
 
 
 class Path(NamedTuple):
@@ -61,6 +67,8 @@ def route_of(model: ModelSpec, role: str, hardware: HardwareSpec, engine: str) -
     """
     asked = model.quantization.compute.get(role, "")
     peaks = hardware.peak_flops_per_s
+    if asked == "mxfp8":
+        asked = "fp8" if hardware.compute_capability in _MXFP8 else "bf16"
     if asked == "int8" and engine == "llama.cpp" and "amx_int8" in hardware.isa:
         vector = _VECTOR_INT8 * peaks.get("fp32", peaks["int8"])
         peaks = {**peaks, "int8": min(peaks["int8"], vector)}
@@ -74,15 +82,16 @@ def resolve_path(
 ) -> Path:
     """The rates that a role's products reach by these coefficients."""
     route = route_of(model, role, hardware, coefficients.engine)
-    share = coefficients.matrix_share * coefficients.dtype_share.get(route.dtype, 1.0)
-    if route.unpacked:
-        share *= coefficients.unpack_share
-    if route.by_blocks:
-        share *= coefficients.block_share
+    if role == "experts":
+        share = coefficients.expert_share * coefficients.expert_dtype_share.get(route.kind, 1.0)
+    else:
+        share = coefficients.dtype_share.get(route.dtype, 1.0)
+        share *= coefficients.unpack_share if route.unpacked else 1.0
+        share *= coefficients.block_share if route.by_blocks else 1.0
     packed = coefficients.packed_share if route.bits < 16 else 1.0
     asked, half = model.quantization.compute.get(role, ""), _half_dtype(model, hardware)
     return Path(
-        flops_per_s=route.peak_flops_per_s * share,
+        flops_per_s=route.peak_flops_per_s * coefficients.matrix_share * share,
         bytes_per_s=hardware.bandwidth_bytes_per_s * coefficients.memory_share * packed,
         bits=route.bits,
         note="" if route.native else _note(model, role, hardware, asked, half),

@@ -259,14 +259,13 @@ def _experts(
         return ()
     ranks = deployment.tensor_parallel * data_ranks(deployment)
     read = path.bytes_per_s * coefficients.expert_memory_share
-    flops = path.flops_per_s * coefficients.expert_share
     busiest = coefficients.expert_imbalance if deployment.expert_parallel and ranks > 1 else 1.0
     return tuple(
         Experts(
             num=num,
             per_token=per_token,
             read_s=count * params * path.bits / 8 / ranks * busiest / read,
-            token_s=count * 2.0 * params / ranks * busiest / flops,
+            token_s=count * 2.0 * params / ranks * busiest / path.flops_per_s,
         )
         for count, num, per_token, params in shape.experts
     )

@@ -17,6 +17,7 @@ class Coefficients(Document, frozen=True):
     memory_share: float  # streaming weights
     packed_share: float  # factor on it where weights are stored in fewer than 16 bits
     kv_share: float  # reading keys and values while decoding
+    kv_packed_share: float  # factor on it where they are stored in fewer than 16 bits
     matrix_share: float  # large matrix products
     matrix_half_tokens: float  # rows that every product pays on top: tiles, waves, pipelines
     dtype_share: dict[str, float]  # factor on matrix_share by multiplying dtype
@@ -26,6 +27,7 @@ class Coefficients(Document, frozen=True):
     overlap_power: float  # 1: reading and multiplying add up; large: they hide each other
     layer_s: float  # per decoder layer: gaps between its kernels
     expert_share: float  # factor on matrix_share: many small products of routed experts
+    expert_dtype_share: dict[str, float]  # factor on both by `Route.kind`, in place of dtype_share
     expert_memory_share: float  # factor on memory_share: weights of the experts touched
     expert_half_tokens: float  # as matrix_half_tokens, for each expert touched
     state_share: float  # of the bandwidth: recurrent states

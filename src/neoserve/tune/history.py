@@ -270,6 +270,9 @@ def _is_void(seen: Seen) -> bool:
 def long_enough(plan: SearchPlan, num: int, rate_rps: float, horizons: float) -> int:
     """Requests of a load that lasts so many times the SLO's longest limit, at most 4 `num`.
 
-    At a few percent above its capacity a server's queue takes that long to break the limit.
+    At a few percent above its capacity a server's queue takes that long to break the limit. Fewer
+    than arrive within one limit are a burst: they are served in time at whatever rate they come.
     """
-    return max(num, min(_LONGEST * num, math.ceil(horizons * plan.horizon_s * rate_rps)))
+    within_limit = plan.horizon_s * rate_rps
+    asked = min(_LONGEST * num, math.ceil(horizons * within_limit))
+    return max(num, math.ceil(within_limit), asked)

@@ -10,6 +10,7 @@ from fastapi import FastAPI
 from ...schema.base import Document
 from ...schema.campaign import Recommendation
 from ...schema.runs import RunView
+from ..tool import FILES
 from ..tools import BY_NAME
 from ..words import json_schema
 
@@ -24,7 +25,6 @@ _ANSWERED: dict[str, type[Document]] = {
     "trial": BY_NAME["explain_trial"].answer, "verify": BY_NAME["verify_ledger"].answer,
     "recipe": BY_NAME["get_serving_recipe"].answer,
 }  # fmt: skip
-_FILES = ("catalog", "profile", "trace")
 _ERROR = {
     "type": "object", "required": ["error", "exit_code"],
     "properties": {"error": {"type": "string"}, "exit_code": {"type": "integer"}},
@@ -65,7 +65,7 @@ def _describe(operation: dict[str, Any], by_type: dict[Any, Any]) -> None:
     name = operation["operationId"]
     if name in _ASKED:
         tool = BY_NAME[_ASKED[name]]
-        words = [option for option in tool.words if option.name not in _FILES]
+        words = [option for option in tool.words if option.name not in FILES]
         operation["requestBody"] = {"required": True, "content": {
             "application/json": {"schema": json_schema(words, tool.required)}}}  # fmt: skip
     kind = {"events": "text/event-stream", "file": "application/octet-stream",

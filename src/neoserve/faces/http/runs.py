@@ -16,7 +16,8 @@ from ...errors import AskError
 from ...evidence.recommended import recommended
 from ..results import LEDGER, NoSuchRun, open_file
 from ..run_view import list_runs, view_run
-from ..tools import BY_NAME, Desk
+from ..tool import Desk
+from ..tools import BY_NAME
 from .answers import document
 from .events import HEARTBEAT_S, MAX_STREAMS, ledger_events
 

@@ -10,7 +10,8 @@ from starlette.exceptions import HTTPException
 
 from ... import __version__
 from ..campaigns import Campaigns
-from ..tools import BY_NAME, Desk
+from ..tool import Desk
+from ..tools import BY_NAME
 from .answers import document, fault, words_of
 from .guard import COOKIE, TRUSTED, Rules
 

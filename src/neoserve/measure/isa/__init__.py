@@ -1,0 +1,1 @@
+"""Which matrix instructions a binary holds: read from the file, never run."""
