@@ -293,7 +293,7 @@ def test_what_is_not_there(here: TestClient, method: str, path: str, status: int
         assert "There is no such page" in answer.text
 
 
-def test_long_answers_are_packed_and_streams_are_not(here: TestClient) -> None:
+def test_long_answers_are_packed_and_short_ones_are_not(here: TestClient) -> None:
     packed = here.get("/api/hardware", headers={"accept-encoding": "gzip"})
     assert packed.headers["content-encoding"] == "gzip"
     assert packed.json() == here.get("/api/hardware", headers={"accept-encoding": ""}).json()
