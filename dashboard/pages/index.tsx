@@ -51,13 +51,14 @@ export default function Pareto(): ReactNode {
   const all = useMemo(() => [
     ...(views.data ?? []).flatMap((view) => measuredPoints(view, axes, { usdPerHour })),
     ...(plan.data ? predictedPoints(plan.data, axes) : []),
-    ...publishedPoints(published.data?.points ?? [], hardware.data ?? [], axes),
-  ], [views.data, plan.data, published.data, hardware.data, axes.x, axes.y, usdPerHour]);
+    // not before the prices are there: a point is not to be called unpriced meanwhile
+    ...publishedPoints(hardware.data || hardware.error ? published.data?.points ?? [] : [], hardware.data ?? [], axes),
+  ], [views.data, plan.data, published.data, hardware.data, hardware.error, axes.x, axes.y, usdPerHour]);
   const points = useMemo(() => all.filter((point) => words.show.split(",").includes(point.basis)), [all, words.show]);
   const selected = points.find((point) => point.id === words.point) ?? null;
   const models = [...new Set(points.filter((point) => point.x !== null).map((point) => leaf(point.model)))];
   const yShow = axes.y === "usd" ? usd : (value: number): string => significant(value);
-  const isBusy = plan.isLoading || views.isLoading || published.isLoading;
+  const isBusy = plan.isLoading || views.isLoading || published.isLoading || hardware.isLoading;
 
   return (
     <Shell answer={plan.data ? <>{plan.data.summary} <Basis of="predicted" /></> : plan.isLoading ? "…" : ""}>

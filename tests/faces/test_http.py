@@ -287,7 +287,18 @@ def test_sizes_are_bounded(here: TestClient) -> None:
 def test_what_is_not_there(here: TestClient, method: str, path: str, status: int) -> None:
     answer = here.request(method, path)
     assert answer.status_code == status
-    assert set(answer.json()) == {"error", "exit_code"}
+    if path.startswith("/api"):
+        assert set(answer.json()) == {"error", "exit_code"}
+    else:
+        assert "There is no such page" in answer.text
+
+
+def test_long_answers_are_packed_and_short_ones_are_not(here: TestClient) -> None:
+    packed = here.get("/api/hardware", headers={"accept-encoding": "gzip"})
+    assert packed.headers["content-encoding"] == "gzip"
+    assert packed.json() == here.get("/api/hardware", headers={"accept-encoding": ""}).json()
+    plain = here.get("/api/status", headers={"accept-encoding": "gzip"})
+    assert "content-encoding" not in plain.headers
 
 
 def test_lookups(here: TestClient) -> None:

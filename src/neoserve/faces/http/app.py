@@ -11,6 +11,7 @@ import anyio
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.middleware.gzip import GZipMiddleware
 
 from ... import __version__
 from ...errors import Error
@@ -59,6 +60,7 @@ def make_app(served: Served) -> Guard:
 
     app = FastAPI(title="NeoServe", version=__version__, docs_url=None, redoc_url=None,
                   openapi_url="/api/openapi.json", lifespan=lifespan)  # fmt: skip
+    app.add_middleware(GZipMiddleware, minimum_size=4096, compresslevel=4)  # no event streams
     app.add_exception_handler(Error, on_error)  # type: ignore[arg-type]
     app.add_exception_handler(HTTPException, on_http)  # type: ignore[arg-type]
     app.add_exception_handler(RequestValidationError, on_invalid)  # type: ignore[arg-type]
