@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import gzip
 import json
+import signal
 from pathlib import Path
 
 import pytest
 
 DATA = Path(__file__).parent / "data"
+
+# A script's background job has Ctrl-C ignored; programs that the tests start would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

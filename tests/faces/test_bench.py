@@ -200,11 +200,14 @@ def wait_for_rows(folder: Path, num: int, process: subprocess.Popen[str]) -> Non
         time.sleep(0.05)
 
 
+@pytest.mark.parametrize("handler", [signal.SIG_DFL, signal.SIG_IGN])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_load_is_judged_on_what_there_is(
-    cli: Cli, truth: Truth, tmp_path: Path, number: signal.Signals
+    cli: Cli, truth: Truth, tmp_path: Path, number: signal.Signals, handler: signal.Handlers
 ) -> None:
-    process = started(truth, tmp_path / "run", "--slo", "ttft:p95<5s", "--full")
+    """Also where the caller had Ctrl-C ignored, as `nohup ... &` does in a script."""
+    process = started(truth, tmp_path / "run", "--slo", "ttft:p95<5s", "--full",
+                      preexec_fn=lambda: signal.signal(signal.SIGINT, handler))  # fmt: skip
     wait_for_rows(tmp_path / "run", 100, process)
     process.send_signal(number)
     out, err = process.communicate(timeout=30)

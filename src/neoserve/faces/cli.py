@@ -596,7 +596,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _end_as_by_ctrl_c() -> Callable[[], None]:
     """A polite end by the system is handled as the user's own: what was measured is kept.
 
-    Returns what undoes it.
+    So it is where the caller had Ctrl-C ignored, as `nohup ... &` in a script does: without it,
+    `kill` would do nothing. Returns what undoes it.
     """
     import signal
     import threading
@@ -604,9 +605,14 @@ def _end_as_by_ctrl_c() -> Callable[[], None]:
     if threading.current_thread() is not threading.main_thread():
         return lambda: None
     before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    ignored = signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    if ignored:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def undo() -> None:
         signal.signal(signal.SIGTERM, before)
+        if ignored:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     return undo
 
