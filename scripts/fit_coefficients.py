@@ -69,7 +69,7 @@ def start_of(names: list[Name], entries: dict[str, Any] | None) -> Array:
 def document(problem: Problem, theta: Array, rows: list[dict[str, str]]) -> Any:
     """What coefficients.json holds."""
     truth = problem.truth
-    error = np.abs(problem.predict(problem.raw(theta))[: len(truth.row)] - truth.observed)
+    error = np.abs(problem.served(theta) - truth.observed)
     by_row: dict[int, list[float]] = defaultdict(list)
     for row, size in zip(truth.row, error, strict=True):
         by_row[int(row)].append(float(size))
@@ -150,7 +150,7 @@ def left_out(
         weights[: len(trained)] *= trained != fold
         found = problem.fit(theta, TUNE_STEPS, weights=weights)
         here = asked == fold
-        predicted[here] = wide.predict(wide.raw(found))[here]
+        predicted[here] = wide.served(found)[here]
     return everything, predicted
 
 
@@ -233,7 +233,7 @@ def main() -> int:
             theta = problem.fit(theta, args.steps)
             text = json.dumps(document(problem, theta, rows), indent=1, ensure_ascii=False)
             args.out.write_text(text + "\n")
-        predicted = problem.predict(problem.raw(theta))[: len(truth.row)]
+        predicted = problem.served(theta)
     if args.residuals:
         write_residuals(args.residuals, truth, predicted)
         add_open_loads(args.residuals, rows)

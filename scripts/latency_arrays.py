@@ -134,6 +134,16 @@ def overlap(a: Array, b: Array, power: Array) -> Array:
     return np.asarray(high * (1.0 + ratio**power) ** (1.0 / power))
 
 
+def matrix_share(dtype: Array, unpacked: Array, block: Array, c: Mapping[str, Array]) -> Array:
+    """Share of the peak, rows x matrices, by place in `_MULTIPLIED` and by kernel."""
+    shares = np.stack([np.ones_like(c["matrix_share"]), c["dtype_share.fp8"],
+                       c["dtype_share.int8"], c["dtype_share.fp4"]], 1)  # fmt: skip
+    share = np.take_along_axis(shares, dtype.astype(int), 1)
+    share = share * np.where(unpacked, c["unpack_share"][:, None], 1.0)
+    share = share * np.where(block, c["block_share"][:, None], 1.0)
+    return np.asarray(c["matrix_share"][:, None] * share)
+
+
 def expert_share(kind: Array, c: Mapping[str, Array]) -> Array:
     """expert_dtype_share of each row, by its place in EXPERT_KINDS; 0: none."""
     shares = np.stack(
@@ -149,12 +159,8 @@ class Rows:
         self.g, self.c = g, c
         self._zero = np.zeros_like(g["prompt"])
         memory, packed = c["memory_share"], c["packed_share"]
-        multiplied = np.stack([np.ones_like(memory), c["dtype_share.fp8"], c["dtype_share.int8"],
-                               c["dtype_share.fp4"]], 1)  # fmt: skip
-        share = np.take_along_axis(multiplied, g["matrix_dtype"].astype(int), 1)
-        share = share * np.where(g["matrix_unpacked"], c["unpack_share"][:, None], 1.0)
-        share = share * np.where(g["matrix_block"], c["block_share"][:, None], 1.0)
-        flops = g["matrix_peak"] * c["matrix_share"][:, None] * share
+        kinds = (g[f"matrix_{name}"] for name in ("dtype", "unpacked", "block"))
+        flops = g["matrix_peak"] * matrix_share(*kinds, c)
         read = (g["bandwidth"] * memory)[:, None] * np.where(
             g["matrix_packed"], packed[:, None], 1.0
         )

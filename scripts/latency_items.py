@@ -31,14 +31,19 @@ class Item(NamedTuple):
     def keys(self) -> dict[str, str]:
         """The name of its group in each grouping."""
         d = self.case.deployment
-        era = engine_era(d.engine, d.engine_version)
-        return {
-            "by_class": self.device_class,
-            "by_engine": self.family,
-            "by_era": era,
-            "by_pair": f"{self.device_class}|{era}",
-            "by_device": self.hardware.id,
-        }
+        return keys_of(self.hardware, d.engine, d.engine_version)
+
+
+def keys_of(hardware: HardwareSpec, engine: str, version: str) -> dict[str, str]:
+    """Grouping -> the name of what was measured there, as coefficients.json has them."""
+    kind, era = device_class(hardware), engine_era(engine, version)
+    return {
+        "by_class": kind,
+        "by_engine": engine_family(engine, version),
+        "by_era": era,
+        "by_pair": f"{kind}|{era}",
+        "by_device": hardware.id,
+    }
 
 
 class Resolver:

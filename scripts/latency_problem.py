@@ -188,6 +188,10 @@ class Problem:
         kernels = self.operators.predict({k: v[n:] for k, v in c.items()})
         return np.concatenate([logs, kernels])
 
+    def served(self, theta: Array) -> Array:
+        """Log predictions of the served rows' observations, without the kernels."""
+        return self.predict(self.raw(theta))[: len(self.truth.row)]
+
     def cost(self, predicted: Array, theta: Array, weights: Array) -> float:
         """Pseudo-Huber on log errors, plus the pull of the priors."""
         u = (predicted - self.observed) / SCALE

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from latency_arrays import EXPERT_KINDS, Array, expert_share, overlap
+from latency_arrays import EXPERT_KINDS, Array, expert_share, matrix_share, overlap
+from latency_items import keys_of
 
-from neoserve.catalog.coefficients import device_class, engine_era, engine_family
 from neoserve.catalog.hardware import find_machine
+from neoserve.predict.formats import MXFP8
 from neoserve.schema.hardware import HardwareSpec
 
 OPS = ("gemm", "moe", "prompt", "decode", "reduce")
@@ -47,7 +48,7 @@ class Operators:
     def __init__(self, rows: Sequence[Mapping[str, str]]) -> None:
         kept = [(row, find_machine(row["hardware"]).hardware) for row in rows]
         kept = [(row, hw) for row, hw in kept if _sound(row, hw)]
-        self.keys = [_keys(row, hw) for row, hw in kept]
+        self.keys = [keys_of(hw, row["engine"], row["version"]) for row, hw in kept]
         self.observed = np.log([float(row["latency_us"]) * 1e-6 for row, _ in kept])
         groups = [(row["op"], row["hardware"], row["engine"], row["version"], row["dtype"])
                   for row, _ in kept]  # fmt: skip
@@ -79,10 +80,8 @@ def _memory(g: Mapping[str, Array], c: Mapping[str, Array]) -> tuple[Array, Arra
 
 def _gemm_s(g: Mapping[str, Array], c: Mapping[str, Array]) -> Array:
     memory, moved_s = _memory(g, c)
-    shares = np.stack([np.ones_like(memory), c["dtype_share.fp8"], c["dtype_share.int8"],
-                       c["dtype_share.fp4"]])  # fmt: skip
-    share = np.choose(g["dtype"], shares) * np.where(g["block"], c["block_share"], 1.0)
-    flops = g["peak"] * c["matrix_share"] * share * np.where(g["unpacked"], c["unpack_share"], 1.0)
+    kinds = (g[name][:, None] for name in ("dtype", "unpacked", "block"))
+    flops = g["peak"] * matrix_share(*kinds, c)[:, 0]
     multiply_s = g["flops"] * (g["m"] + c["matrix_half_tokens"]) / flops
     return moved_s + GEMM_FLOOR_S + overlap(g["bytes"] / memory, multiply_s, c["overlap_power"])
 
@@ -118,19 +117,11 @@ def _sound(row: Mapping[str, str], hw: HardwareSpec) -> bool:
     """Not: formats that the device lacks."""
     if row["op"] == "reduce":
         return hw.link is not None
-    if row["dtype"] == "w4a8_mxfp4_mxfp8" and hw.compute_capability not in ("10.0", "10.3"):
+    if row["dtype"] == "w4a8_mxfp4_mxfp8" and hw.compute_capability not in MXFP8:
         return False
     return row["op"] in ("prompt", "decode") or (
         row["dtype"] in _FORMATS and _FORMATS[row["dtype"]].peak in hw.peak_flops_per_s
     )
-
-
-def _keys(row: Mapping[str, str], hw: HardwareSpec) -> dict[str, str]:
-    kind, era = device_class(hw), engine_era(row["engine"], row["version"])
-    return {
-        "by_class": kind, "by_engine": engine_family(row["engine"], row["version"]),
-        "by_era": era, "by_pair": f"{kind}|{era}", "by_device": hw.id,
-    }  # fmt: skip
 
 
 def _geometry(row: Mapping[str, str], hw: HardwareSpec) -> dict[str, Any]:

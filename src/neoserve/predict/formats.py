@@ -12,7 +12,7 @@ from .weights import bits_of
 _HALF = {"bfloat16": ("bf16", "fp16", "fp32"), "float16": ("fp16", "bf16", "fp32"),
          "float32": ("fp32", "bf16", "fp16")}  # fmt: skip
 _PLAIN = ("", "bf16", "fp16", "fp32")
-_MXFP8 = ("10.0", "10.3")  # tensor cores that multiply mxfp4 by mxfp8 (B200, B300)
+MXFP8 = ("10.0", "10.3")  # tensor cores that multiply mxfp4 by mxfp8 (B200, B300)
 _VECTOR_INT8 = 4.0  # int8 over fp32 in vector units: llama.cpp leaves AMX tiles alone
 
 
@@ -68,7 +68,7 @@ def route_of(model: ModelSpec, role: str, hardware: HardwareSpec, engine: str) -
     asked = model.quantization.compute.get(role, "")
     peaks = hardware.peak_flops_per_s
     if asked == "mxfp8":
-        asked = "fp8" if hardware.compute_capability in _MXFP8 else "bf16"
+        asked = "fp8" if hardware.compute_capability in MXFP8 else "bf16"
     if asked == "int8" and engine == "llama.cpp" and "amx_int8" in hardware.isa:
         vector = _VECTOR_INT8 * peaks.get("fp32", peaks["int8"])
         peaks = {**peaks, "int8": min(peaks["int8"], vector)}

@@ -33,7 +33,6 @@ _SETTLE_ROUNDS = 2
 _BAND = 3  # tolerances below the best, within which a candidate may still be the best
 _WIDE = 2.0  # of a scout's rate, to the next one
 _CLIMB_HORIZONS = 10  # a load lasts so many times the SLO's longest limit
-_SCOUT_HORIZONS = 1
 _MOST_CLIMBS = 12  # of one visit
 _LOWEST_SHARE = 1 / 64  # of the starting rate
 _SETTLE_SEED = 100
@@ -112,7 +111,7 @@ def _look(history: History, candidate: int) -> Iterator[Job]:
                              visit=_LOOK)  # fmt: skip
     if goal is not None:
         if not any(t.seen.verdict != "VOID" for t in probed):
-            num = long_enough(plan, plan.rungs[0], goal, _SCOUT_HORIZONS)
+            num = long_enough(plan, plan.rungs[0], goal)
             yield make(purpose="probe", rate_rps=goal, num_requests=num)
             return
         if _is_rejected(probed[-1]):
@@ -125,7 +124,7 @@ def _look(history: History, candidate: int) -> Iterator[Job]:
         scouts = history.of(candidate, "scout")
         rate = _next_rate(scouts, plan.start_rps, _WIDE - 1, _WIDE - 1, goes_down=True)
         if rate is not None and rate >= plan.start_rps * _LOWEST_SHARE:
-            num = long_enough(plan, plan.rungs[0], rate, _SCOUT_HORIZONS)
+            num = long_enough(plan, plan.rungs[0], rate)
             yield make(purpose="scout", rate_rps=rate, num_requests=num)
             return
         goal = bracket(probes(scouts))[0]

@@ -267,7 +267,7 @@ def _is_void(seen: Seen) -> bool:
     return seen.verdict == "VOID"
 
 
-def long_enough(plan: SearchPlan, num: int, rate_rps: float, horizons: float) -> int:
+def long_enough(plan: SearchPlan, num: int, rate_rps: float, horizons: float = 1) -> int:
     """Requests of a load that lasts so many times the SLO's longest limit, at most 4 `num`.
 
     At a few percent above its capacity a server's queue takes that long to break the limit. Fewer
