@@ -112,7 +112,11 @@ def scrape(ask: WatchAsk) -> Look:
     try:
         text = Api(ask.url, ask.api_key).text("/metrics")
     except (OSError, ValueError) as error:
-        raise EngineFailed(f"{ask.url}/metrics cannot be read: {error}") from None
+        cause = getattr(error, "reason", error)  # urllib wraps what the system said
+        raise EngineFailed(
+            f"{ask.url}/metrics cannot be read: {getattr(cause, 'strerror', None) or cause}; "
+            "expected the address of a server that runs"
+        ) from None
     values = vocabulary(text, WATCHED)
     if not values:
         raise EngineFailed(
