@@ -15,21 +15,13 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
+from faces.test_gate import PREDICTED
 from neoserve.evidence.run import Run
 
 ROOT = Path(__file__).resolve().parent.parent
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text())
 EXPRESSION = re.compile(r"\$\{\{\s*(.*?)\s*\}\}")
 GIT = ("git", "-c", "user.name=t", "-c", "user.email=t@t", "-c", "init.defaultBranch=main")
-CONFIG = """model: Qwen/Qwen3-8B
-on: L4
-offline: yes
-isl: 1000
-osl: 300
-max-model-len: 8k
-concurrency: {concurrency}
-slo: tpot:mean<{limit}
-"""
 
 
 class Ran(NamedTuple):
@@ -135,7 +127,7 @@ def parse_outputs(text: str) -> dict[str, str]:
 
 
 def config(tmp_path: Path, concurrency: int = 4, limit: str = "400ms") -> None:
-    text = CONFIG.format(concurrency=concurrency, limit=limit)
+    text = PREDICTED.format(concurrency=concurrency, limit=limit)
     (tmp_path / "checkout" / "serve.yaml").write_text(text)
 
 

@@ -8,10 +8,10 @@ import shutil
 import subprocess
 import sys
 import threading
-import urllib.request
 
 import pytest
 
+from e2e.asking import complete
 from neoserve.measure.dispatch import read_verbose
 from neoserve.measure.engine import vllm
 from neoserve.measure.engine.running import start
@@ -26,17 +26,6 @@ PRODUCTS = 4 * 30 + 1
 NO_PRODUCT = "Failed to create oneDNN linear"  # vLLM's words where oneDNN has none for this CPU
 
 
-def complete(engine, prompt: str, num_tokens: int) -> int:
-    asked = {"model": engine.model, "prompt": prompt, "max_tokens": num_tokens,
-             "ignore_eos": True, "temperature": 0}  # fmt: skip
-    request = urllib.request.Request(
-        f"{engine.url}/v1/completions", json.dumps(asked).encode(),
-        {"Content-Type": "application/json"},
-    )  # fmt: skip
-    with urllib.request.urlopen(request, timeout=300) as answer:
-        return json.load(answer)["usage"]["completion_tokens"]
-
-
 def matmuls(log: bytes) -> dict[tuple[str, str], int]:
     said = read_verbose(log.decode(errors="replace").splitlines())
     assert said.num_unread == 0
@@ -49,7 +38,8 @@ def test_each_step_in_float32_is_onednns(model, tmp_path):
     with start(config, tmp_path / "engine.log") as engine:
         complete(engine, "warm up", 2)
         before = engine.log()
-        steps = complete(engine, "The quick brown fox jumps over the lazy dog. " * 8, 16)
+        usage = complete(engine, "The quick brown fox jumps over the lazy dog. " * 8, 16)
+        steps = usage["completion_tokens"]
         ran = matmuls(engine.log()[len(before) :])
         copies = read_verbose(engine.log().decode(errors="replace").splitlines()).copies
     assert steps == 16

@@ -8,11 +8,11 @@ import subprocess
 import sys
 import textwrap
 import time
-import urllib.request
 from pathlib import Path
 
 import pytest
 
+from e2e.asking import complete
 from neoserve.catalog.engines import find_profile
 from neoserve.catalog.hardware import find_machine
 from neoserve.catalog.models import find_model
@@ -60,17 +60,6 @@ def wait_gone(pids: list[int], timeout_s: float = 30.0) -> None:
     while not all(map(gone, pids)):
         assert time.monotonic() < deadline_s, f"left running: {[p for p in pids if not gone(p)]}"
         time.sleep(0.1)
-
-
-def complete(engine, prompt, num_tokens):
-    asked = {"model": engine.model, "prompt": prompt, "max_tokens": num_tokens,
-             "ignore_eos": True, "temperature": 0}  # fmt: skip
-    request = urllib.request.Request(
-        f"{engine.url}/v1/completions", json.dumps(asked).encode(),
-        {"Content-Type": "application/json"},
-    )  # fmt: skip
-    with urllib.request.urlopen(request, timeout=120) as answer:
-        return json.load(answer)["usage"]
 
 
 @pytest.fixture(scope="module")

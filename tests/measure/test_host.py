@@ -2,19 +2,12 @@ import os
 
 import pytest
 
+from measure.trees import write
 from neoserve.measure import host, machine
 from neoserve.schema.trial import HostPrint
 
 X86 = "model name\t: AMD EPYC\nflags\t\t: fpu avx avx2 fma vaes\ncpu MHz\t\t: 2445.432\n"
 ARM = "Features\t: fp asimd asimdhp asimddp i8mm bf16 sve sve2\nCPU part\t: 0xd4f\n"
-
-
-def write(root, files):
-    for name, text in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return root
 
 
 def test_this_host():

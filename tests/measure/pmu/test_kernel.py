@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from measure.trees import write
 from neoserve.measure.pmu.kernel import Process, Snapshot, Thread, cpu_s, gained, snapshot
 
 SPIN = "import time\nprint(1, flush=True)\nwhile True: pass"
@@ -67,14 +68,6 @@ def test_faults_are_counted(program):
         time.sleep(0.1)
         found = gained(before, snapshot([child.pid]))
     assert found.minor_faults >= 50  # 64 MiB by pages of 4 KiB, or of 2 MiB and some
-
-
-def write(root, files):
-    for name, text in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return root
 
 
 def stat(user, system, minor, major):
