@@ -179,9 +179,10 @@ def run_trial(
     """
     steady = _steady(engine, prepared)
     watcher = _Watcher(engine, prepared, on_look, steady)
-    before, counters = usage.snapshot(engine.group), engine.metrics()
-    with _pinned(cores), _Gauges(engine) as gauges, steady:
-        ran = run(prepared.orders, on_row, watcher.look)
+    with _pinned(cores), steady:  # which may try counters first: no part of what the load used
+        before, counters = usage.snapshot(engine.group), engine.metrics()
+        with _Gauges(engine) as gauges:
+            ran = run(prepared.orders, on_row, watcher.look)
     spent = before.until(usage.snapshot(engine.group))
     early = prepared.setting
     setting = msgspec.structs.replace(
