@@ -14,6 +14,9 @@ from neoserve.catalog.pmu import exposure, full_sizes
         ("c6i.4xlarge", "none"), ("m6i.32xlarge", "full"), ("m6id.16xlarge", "full"),
         ("c6a.16xlarge", "none"), ("m7i-flex.8xlarge", "basic"), ("m7a.24xlarge", "full"),
         ("c8i.24xlarge", "basic"), ("c9g.12xlarge", "full"), ("c9g.8xlarge", "basic"),
+        # larger than the least size that shows everything, under another number
+        ("hpc7a.96xlarge", "full"), ("r7iz.32xlarge", "full"),
+        ("c7i.large", "basic"), ("c7i.xlarge", "basic"),
     ],
 )  # fmt: skip
 def test_levels(instance, level):

@@ -92,6 +92,8 @@ def test_an_instance_before_it_is_rented(cli):
         (("--pid", "1", "--seconds", "1e9"), "expected 0.5 to 3600"),
         (("--port", "70000"), "expected 1 to 65535"),
         (("http://example.com:8000",), "is not on this host"),
+        (("http://localhost:99999",), "http://localhost:99999 is no URL of a server"),
+        (("http://[::1",), "is no URL of a server"),
         (("--import", "none.json"), "cannot be read"),
         (("--import", "none.json", "--core", "m4"), "core 'm4' is not known"),
         (("--pid", "1", "--core", "v2"), "give --import"),

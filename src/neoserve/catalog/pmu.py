@@ -37,10 +37,17 @@ def full_sizes(instance: str) -> tuple[str, ...]:
     return tuple(f"{name}.{size}" for size in family["full"]) if family else ()
 
 
+def _num_xlarge(size: str) -> int:
+    """``"24xlarge"`` → 24; 0 for ``"xlarge"`` and what is smaller or no such size."""
+    number = size.removesuffix("xlarge")
+    return int(number) if number.isdigit() else 0
+
+
 def _of(
     instance: str, size: str, family: dict[str, Any], sources: dict[str, dict[str, str]]
 ) -> Exposure:
-    is_full = size in family["full"] or size.startswith("metal")
+    least = min(map(_num_xlarge, family["full"]))
+    is_full = size.startswith("metal") or _num_xlarge(size) >= least
     level = "full" if is_full else family["smaller"]
     says = _SAYS[level]
     if level == "basic" and family.get("counters"):

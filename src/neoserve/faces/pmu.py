@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..catalog.pmu import exposure, full_sizes
 from ..errors import EXIT_ENGINE_FAILED, EXIT_MET, AskError
-from ..measure.engine.api import local_port
+from ..measure.engine.api import base_url, local_port
 from ..measure.engine.proc import listeners
 from ..measure.host import instance_type
 from ..measure.pmu import Scope, collect, core_type, named_core, this_host, tree, workers
@@ -87,8 +87,7 @@ def _pids(args: argparse.Namespace) -> tuple[int, ...]:
         return ()
     port = args.port
     if args.target:
-        url = args.target if "://" in args.target else f"http://{args.target}"
-        port = local_port(url)
+        port = local_port(base_url(args.target))
         if port is None:
             raise AskError(
                 f"{args.target} is not on this host: run neoserve pmu where the server runs"

@@ -143,9 +143,11 @@ def _cpu_model(cpuinfo: str) -> str:
     return platform.processor() or platform.machine()
 
 
-def _cgroup_folders(controller: str, root: Path) -> Iterator[Path]:
-    """This process's cgroup and its ancestors: v2, then v1 of `controller`."""
-    for line in _read(root / "proc/self/cgroup").splitlines():
+def cgroup_folders(
+    controller: str, root: Path = _ROOT, process: int | str = "self"
+) -> Iterator[Path]:
+    """A process's cgroup and its ancestors, by version 2 or version 1 of `controller`."""
+    for line in _read(root / f"proc/{process}/cgroup").splitlines():
         hierarchy, names, path = line.split(":", 2)
         base = root / "sys/fs/cgroup"
         if hierarchy != "0" and controller in names.split(","):
@@ -158,7 +160,7 @@ def _cgroup_folders(controller: str, root: Path) -> Iterator[Path]:
 
 
 def _quotas(root: Path) -> Iterator[float]:
-    for folder in _cgroup_folders("cpu", root):
+    for folder in cgroup_folders("cpu", root):
         quota, _, period = _read(folder / "cpu.max").partition(" ")
         if not quota:
             quota = _read(folder / "cpu.cfs_quota_us")
@@ -168,7 +170,7 @@ def _quotas(root: Path) -> Iterator[float]:
 
 
 def _memory_limits(root: Path) -> Iterator[int]:
-    for folder in _cgroup_folders("memory", root):
+    for folder in cgroup_folders("memory", root):
         limit = _read(folder / "memory.max") or _read(folder / "memory.limit_in_bytes")
         if limit.isdigit():
             yield int(limit)

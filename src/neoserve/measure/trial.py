@@ -72,6 +72,10 @@ class Prepared(msgspec.Struct, frozen=True):
         """Every planned request."""
         return self.orders.schedule
 
+    def measured(self) -> list[int]:
+        """Numbers of the measured requests, in the order of their arrival."""
+        return [i for i, planned in enumerate(self.schedule) if planned.phase == "measured"]
+
 
 class Look(msgspec.Struct):
     """A running load, for whoever shows its progress."""
@@ -179,9 +183,10 @@ def run_trial(
     """
     steady = _steady(engine, prepared)
     watcher = _Watcher(engine, prepared, on_look, steady)
-    before, counters = usage.snapshot(engine.group), engine.metrics()
-    with _pinned(cores), _Gauges(engine) as gauges, steady:
-        ran = run(prepared.orders, on_row, watcher.look)
+    with _pinned(cores), steady:  # which may try counters first: no part of what the load used
+        before, counters = usage.snapshot(engine.group), engine.metrics()
+        with _Gauges(engine) as gauges:
+            ran = run(prepared.orders, on_row, watcher.look)
     spent = before.until(usage.snapshot(engine.group))
     early = prepared.setting
     setting = msgspec.structs.replace(
@@ -202,7 +207,7 @@ def run_trial(
 
 def _steady(engine: Engine, prepared: Prepared) -> Steady:
     """What counts over the steady window; nothing, where the engine is not on this host."""
-    measured = [i for i, p in enumerate(prepared.schedule) if p.phase == "measured"]
+    measured = prepared.measured()
     is_open = prepared.ask.workload.arrival != "closed"
     due_s = [prepared.schedule[i].due_s for i in measured]
     expected_s = due_s[-1] - due_s[0] if is_open and due_s else None
@@ -233,9 +238,7 @@ class _Watcher:
         self._engine = engine
         self._steady = steady
         self._ask = prepared.ask
-        self._measured = [
-            i for i, planned in enumerate(prepared.schedule) if planned.phase == "measured"
-        ]
+        self._measured = prepared.measured()
         self._watch = Watch(prepared.ask.slo, len(self._measured), prepared.ask.level)
         self._on_look = on_look
         self._num_ended = 0  # measured ones from the first on that have all ended

@@ -4,11 +4,12 @@ import pytest
 
 from neoserve.evidence.run import Run
 from neoserve.evidence.verify import verify_run
+from neoserve.measure import usage
 from neoserve.measure.engine import llamacpp
 from neoserve.measure.engine.running import attach, start
 from neoserve.measure.figures import recompute
 from neoserve.measure.host import host_print
-from neoserve.measure.pmu.probe import core_pmus
+from neoserve.measure.pmu.probe import core_pmus, this_host
 from neoserve.measure.trial import TrialAsk
 from neoserve.schema.workload import Slo, Workload
 from neoserve.tune.session import Session
@@ -51,6 +52,16 @@ def test_a_trial_holds_what_was_counted_over_its_steady_window(session):
     assert checked.num_recomputed == 1  # and the ledger has it
     kept = next(e for e in session.run.entries() if e.kind == "trial").body["trial"]
     assert kept["pmu"]["rung"] == found.rung
+
+
+def test_trying_counters_is_no_part_of_what_the_load_used(session, monkeypatch):
+    order = []
+    read, host = usage.snapshot, this_host()
+    monkeypatch.setattr(usage, "snapshot", lambda *of: order.append("read") or read(*of))
+    monkeypatch.setattr("neoserve.measure.pmu.steady.this_host",
+                        lambda: order.append("tried") or host)  # fmt: skip
+    session.measure(ask(num_requests=3))
+    assert order == ["tried", "read", "read"]
 
 
 def test_off_counts_nothing(session):

@@ -104,6 +104,15 @@ def test_version_1_cgroups_count_nanoseconds(tmp_path):
     assert snapshot([7], root).throttled_s == 0.25
 
 
+def test_a_container_sees_the_mount_of_its_own_cgroup_alone(tmp_path):
+    """The path is the host's where the container has no namespace of cgroups."""
+    root = write(tmp_path, {
+        "proc/7/stat": stat(1, 0, 0, 0), "proc/7/cgroup": "0::/system.slice/docker-1a.scope\n",
+        "sys/fs/cgroup/cpu.stat": "usage_usec 9\nthrottled_usec 750000\n",
+    })  # fmt: skip
+    assert snapshot([7], root).throttled_s == 0.75
+
+
 def test_gains_count_new_threads_from_their_start_and_know_what_is_unknown():
     before = Snapshot(10.0, {7: Process(1.0, 0.5, 100, 0)}, {(7, 7): Thread(1.0, 5, 3, 4)},
                       {"cpu": 2.0, "io": 1.0}, 8, None)  # fmt: skip

@@ -8,6 +8,8 @@ import urllib.parse
 import urllib.request
 from typing import Any, NamedTuple
 
+from ...errors import AskError
+
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 _usual = urllib.request.build_opener()
@@ -57,11 +59,15 @@ class Api(NamedTuple):
 
 
 def local_port(url: str) -> int | None:
-    """The TCP port of a server on this host; None for one of another."""
-    parts = urllib.parse.urlsplit(url)
+    """The TCP port of a server on this host; None for one of another. Raises AskError."""
+    try:
+        parts = urllib.parse.urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise AskError(f"{url} is no URL of a server: {error}") from None
     if parts.hostname not in _LOOPBACK:
         return None
-    return parts.port or (443 if parts.scheme == "https" else 80)
+    return port or (443 if parts.scheme == "https" else 80)
 
 
 def base_url(url: str) -> str:

@@ -61,23 +61,30 @@ def thread_cpus(pid: int, root: Path = _ROOT) -> dict[str, int]:
 
 def is_listening(port: int, pids: Iterable[int], root: Path = _ROOT) -> bool:
     """Whether one of these processes, and not another's, accepts connections on this TCP port."""
-    inodes = set()
-    for table in ("tcp", "tcp6"):
-        for line in _read(root / f"proc/net/{table}").splitlines()[1:]:
-            words = line.split()
-            if words[3] == _LISTEN and int(words[1].rpartition(":")[2], 16) == port:
-                inodes.add(f"socket:[{words[9]}]")
-    return any(not inodes.isdisjoint(_open_files(pid, root)) for pid in pids)
+    sockets = _listening(port, root)
+    return any(not sockets.isdisjoint(_open_files(pid, root)) for pid in pids)
 
 
 def listeners(port: int, root: Path = _ROOT) -> tuple[int, ...]:
     """Processes that accept connections on this port, and all below them; () where none can be
     seen, or where one is ours: then server and client cannot be told apart."""
+    sockets = _listening(port, root)
     found = [pid for path in (root / "proc").glob("[0-9]*")
-             if is_listening(port, [pid := int(path.name)], root)]  # fmt: skip
+             if not sockets.isdisjoint(_open_files(pid := int(path.name), root))]  # fmt: skip
     if os.getpid() in found:
         return ()
     return tuple(sorted({each for pid in found for each in (pid, *descendants(pid, root))}))
+
+
+def _listening(port: int, root: Path) -> set[str]:
+    """Sockets that accept connections on this TCP port, as a process's open files name them."""
+    found = set()
+    for table in ("tcp", "tcp6"):
+        for line in _read(root / f"proc/net/{table}").splitlines()[1:]:
+            words = line.split()
+            if words[3] == _LISTEN and int(words[1].rpartition(":")[2], 16) == port:
+                found.add(f"socket:[{words[9]}]")
+    return found
 
 
 def _open_files(pid: int, root: Path) -> set[str]:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ...schema.isa import PRECISIONS, IsaFunction, IsaLoop, IsaVerdict
 from .encodings import PRODUCTS, Indexes, Words, macs, scan, tally
-from .functions import Functions, Literals, clusters, functions, literals
+from .functions import Functions, KnownBy, Literals, clusters, functions, identity, literals
 from .image import Image
 from .loops import is_code, is_reached, loops_near
 from .rules import PREFIXES, Promise, judge, kernels_of, promise_of
-
-KnownBy = Literal["symtab", "dynsym", "eh_frame", "cluster"]
 
 
 class Region(NamedTuple):
@@ -192,13 +190,8 @@ def _fullest(function: IsaFunction) -> tuple[int, int, int]:
 def _identity(
     image: Image, known: Functions, owner: int, addresses: Indexes
 ) -> tuple[str, int, int, KnownBy]:
-    """Name, address, size, and how it is known."""
+    """As `identity`, also of a cluster."""
     if owner >= len(known.start):
         start, end = int(addresses[0]), int(addresses[-1]) + 4
         return f"cluster_{start:x}", start, end - start, "cluster"
-    start, end = int(known.start[owner]), int(known.end[owner])
-    if known.table[owner] < 0:
-        return f"sub_{start:x}", start, end - start, "eh_frame"
-    table = image.tables[known.table[owner]]
-    known_by = cast(KnownBy, table.name.removeprefix("."))
-    return table.text(int(known.row[owner])), start, end - start, known_by
+    return identity(image, known, owner)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,9 @@ from .image import Image, SymbolTable
 _FUNC, _IFUNC, _NOTYPE, _LOCAL = 2, 10, 0, 0
 _GAP_BYTES = 4 * 512  # instructions further apart than this are of different unnamed kernels
 _DOLLAR, _D, _X = b"$dx"
+
+
+KnownBy = Literal["symtab", "dynsym", "eh_frame", "cluster"]
 
 
 class Functions(NamedTuple):
@@ -55,6 +58,16 @@ def functions(image: Image, chosen: Sequence[Indexes] | None = None) -> Function
     order = order[_kept(start[order], end[order])]
     start, end = start[order], end[order]
     return Functions(start, _ends(image, start, end), table_of[order], row_of[order])
+
+
+def identity(image: Image, known: Functions, i: int) -> tuple[str, int, int, KnownBy]:
+    """Name, address, size in bytes, and how it is known."""
+    start, end = int(known.start[i]), int(known.end[i])
+    if known.table[i] < 0:
+        return f"sub_{start:x}", start, end - start, "eh_frame"
+    table = image.tables[known.table[i]]
+    known_by = cast(KnownBy, table.name.removeprefix("."))
+    return table.text(int(known.row[i])), start, end - start, known_by
 
 
 def _kept(start: Indexes, end: Indexes) -> npt.NDArray[np.bool_]:

@@ -36,10 +36,10 @@ class Part(NamedTuple):
 
 def kind_of(target: str) -> Kind:
     """A path that exists is a file; what looks like one is never taken for a package."""
-    path = Path(target)
-    if os.path.lexists(path) or "/" in target or _LIBRARY.search(target):
-        return "wheel" if target.endswith(".whl") else "file"
-    return "wheel" if target.endswith(".whl") else "package"
+    if target.endswith(".whl"):
+        return "wheel"
+    is_file = os.path.lexists(target) or "/" in target or _LIBRARY.search(target)
+    return "file" if is_file else "package"
 
 
 def parts(kind: Kind, target: str, root: Path = _ROOT) -> Iterator[Part]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import Literal, NamedTuple, cast
+from typing import NamedTuple
 
 import iced_x86
 import numpy as np
@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from ...schema.isa import IsaFunction
 from .encodings import Indexes
-from .functions import Functions, functions
+from .functions import functions, identity
 from .image import Image
 
 # Of the opcode map 0F38.
@@ -66,7 +66,7 @@ def inspect(image: Image) -> Found:
             start, end = int(known.start[i]), int(known.end[i])
             body = code[start - section.address : end - section.address].tobytes()
             if forms := count(body):
-                found.append(_function(image, known, i, forms))
+                found.append(IsaFunction(*identity(image, known, i), forms))
     total: dict[str, int] = {}
     for function in found:
         for form, num in function.forms.items():
@@ -92,12 +92,3 @@ def count(body: bytes) -> dict[str, int]:
         if form := _FORMS.get(code):
             forms[form] += num
     return dict(sorted(forms.items()))
-
-
-def _function(image: Image, known: Functions, i: int, forms: dict[str, int]) -> IsaFunction:
-    start, end = int(known.start[i]), int(known.end[i])
-    if known.table[i] < 0:
-        return IsaFunction(f"sub_{start:x}", start, end - start, "eh_frame", forms)
-    table = image.tables[known.table[i]]
-    known_by = cast(Literal["symtab", "dynsym"], table.name.removeprefix("."))
-    return IsaFunction(table.text(int(known.row[i])), start, end - start, known_by, forms)

@@ -2,19 +2,16 @@
 
 from .collect import collect
 from .cores import core_type, named_core
-from .judge import judge
 from .perf import Scope
-from .probe import Host, this_host
+from .probe import this_host
 from .steady import Steady
 from .targets import tree, workers
 
 __all__ = [
-    "Host",
     "Scope",
     "Steady",
     "collect",
     "core_type",
-    "judge",
     "named_core",
     "this_host",
     "tree",

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...schema.pmu import KernelFigures
+from ..host import cgroup_folders
 
 _ROOT = Path("/")
 _TICK_HZ = os.sysconf("SC_CLK_TCK")
@@ -154,16 +155,13 @@ def _thread(folder: Path) -> Thread:
 
 
 def _throttled_s(pid: int, root: Path) -> float | None:
-    """By the quota of the process's cgroup, version 2 or 1."""
-    for line in _read(root / f"proc/{pid}/cgroup").splitlines():
-        number, controllers, path = [*line.split(":", 2), "", ""][:3]
-        if number == "0" or "cpu" in controllers.split(","):
-            base = root / "sys/fs/cgroup" / ("" if number == "0" else "cpu")
-            text = _read(base / path.lstrip("/") / "cpu.stat")
-            if (found_us := _count(text, r"^throttled_usec (\d+)")) is not None:
-                return found_us / 1e6
-            if (found_ns := _count(text, r"^throttled_time (\d+)")) is not None:
-                return found_ns / 1e9
+    """By the quota of the process's cgroup, or of the nearest one above that counts."""
+    for folder in cgroup_folders("cpu", root, pid):
+        text = _read(folder / "cpu.stat")
+        if (found_us := _count(text, r"^throttled_usec (\d+)")) is not None:
+            return found_us / 1e6
+        if (found_ns := _count(text, r"^throttled_time (\d+)")) is not None:
+            return found_ns / 1e9
     return None
 
 

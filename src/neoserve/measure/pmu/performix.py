@@ -25,7 +25,6 @@ class Rendered(NamedTuple):
     """A run of Performix, and the table that a query gave."""
 
     run_id: str
-    session_id: str
     table: str
 
 
@@ -47,12 +46,7 @@ def prepare(apx: str, address: str, name: str) -> None:
 
 
 def profile(
-    apx: str,
-    target: str,
-    pid: int,
-    length_s: float,
-    note: Callable[[str], None],
-    query: str = _QUERY,
+    apx: str, target: str, pid: int, length_s: float, note: Callable[[str], None]
 ) -> Rendered:
     """Level 1 of a process on a prepared target. Raises EngineFailed with apx's own words."""
     _run([apx, "recipe", "ready", RECIPE, "--target", target])
@@ -69,12 +63,7 @@ def profile(
                         ("data", "invocation", "session_id"))  # fmt: skip
     if not session_id:
         raise EngineFailed(f"apx run render {run_id} opened no session to query")
-    return Rendered(run_id, session_id, _run([apx, "render", "query", session_id, query]))
-
-
-def export(apx: str, run_id: str, folder: str) -> None:
-    """A run's raw data as Performix keeps it, a zip file in `folder`."""
-    _run([apx, "run", "export", run_id, folder])
+    return Rendered(run_id, _run([apx, "render", "query", session_id, _QUERY]))
 
 
 def _run(command: Sequence[str], limit_s: float = _LIMIT_S) -> str:
