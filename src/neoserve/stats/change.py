@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from .binomial import beta_quantile
 from .order import quantile, quantile_interval
 from .paired import Change, paired_bootstrap
 from .series import autocorrelation_time, dependence
+from .student import t_quantile
 
 NEVER = 1e299  # values from here on stand for never
 MIN_BLOCKS = 10  # below which the spread between blocks is not known
@@ -124,12 +123,10 @@ def _block_mean(logs: Sequence[float], level: float) -> Change | None:
     )
 
 
-@functools.lru_cache(maxsize=64)
 def few_blocks_factor(level: float, freedom: int) -> float:
     """What a bootstrap of few blocks lacks: Student's quantile, and the variance's n over n - 1."""
     from statistics import NormalDist  # slow to import
 
-    x = beta_quantile(2 * level, freedom / 2, 0.5)
-    student = math.sqrt(freedom * (1 - x) / x)
     normal = NormalDist().inv_cdf(1 - level)
+    student = t_quantile(freedom, 1 - 2 * level)
     return student / normal * math.sqrt((freedom + 1) / freedom)
