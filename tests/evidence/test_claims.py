@@ -343,6 +343,15 @@ def test_memory():
     assert words({}, FACTS) == {}
 
 
+def test_weights_that_are_not_known_are_not_nought():
+    """24 GiB hold a cache of 20 GiB, but whatever model lies beside it has a size, too."""
+    row = {"memory": "24GiB", "kv_cache": "20GiB"}
+    found = verdicts(row)["memory"]
+    assert found.verdict == "UNPROVEN"
+    assert found.arithmetic == "20.0 GiB KV cache against 24.0 GiB of memory"
+    assert words(row | {"kv_cache": "25GiB"}) == {"memory": "WRONG"}
+
+
 @pytest.mark.parametrize(
     ("shares", "word"),
     [(("50%", "5%", "20%", "25%"), "HOLDS"), (("50%", "5%", "20%", "22.0%"), "HOLDS"),
