@@ -149,6 +149,8 @@ def _by_kind(
 def _judged(
     point: ClaimedPoint, asked: Interval, readings: dict[str, Interval]
 ) -> tuple[Word, str]:
+    if point.usd_per_hour is None:
+        return "UNPROVEN", "No price is printed: give usd_per_hour."
     fits = [kind for kind in KINDS if kind in readings and readings[kind].meets(asked)]
     said = point.tokens
     if said is not None and said in readings:
