@@ -12,7 +12,9 @@ from .paired import Change, paired_bootstrap
 from .series import autocorrelation_time, dependence
 from .student import t_quantile
 
-NEVER = 1e299  # values from here on stand for never
+# Values from here on stand for never. Failed requests are 1e300, so that a quantile that is
+# interpolated between one that was served and one that failed is beyond it, too.
+NEVER = 1e200
 MIN_BLOCKS = 10  # below which the spread between blocks is not known
 _MAX_BLOCKS = 30  # more bring little, and their resamples take longer
 _BLOCK_TIMES = 3.0  # autocorrelation times a block
