@@ -22,6 +22,8 @@ from ..stats.paired import Change
 from ..units import show_duration, show_usd
 
 COMPARED = ("ttft:geomean", "tpot:geomean", "ttft:p95", "tpot:p95")
+_OF_LATENCY = ("slower", "faster", "slowdown")
+_OF_COST = ("dearer", "cheaper", "rise")
 _FAILED_MORE = 0.01  # of requests: more failed ones than before, beyond chance and this
 
 
@@ -144,12 +146,12 @@ def compare_cost(
     sides = [Bounded(c.value, c.low or 0.0, math.inf if c.high is None else c.high)
              for c in (before, after)]  # fmt: skip
     change = ratio(*sides)
-    verdict, said = _regressed(change, tolerance, detect, True)
+    verdict, said = _regressed(change, tolerance, detect, True, _OF_COST)
     high = change.high if math.isfinite(change.high) else None
     return Check(
         name="usd_per_mtok_output", kind="regression", verdict=verdict, unit="usd",
         value=after.value, baseline=before.value, limit=tolerance, change=change.share,
-        low=change.low, high=high, reason=said.replace("slower", "dearer"),
+        low=change.low, high=high, reason=said,
     )  # fmt: skip
 
 
@@ -217,17 +219,19 @@ def _slower(
 
 
 def _regressed(
-    change: Change, tolerance: float, detect: float, has_to_exclude: bool
-) -> tuple[GateVerdict, str]:
+    change: Change, tolerance: float, detect: float, has_to_exclude: bool,
+    words: tuple[str, str, str] = _OF_LATENCY,
+) -> tuple[GateVerdict, str]:  # fmt: skip
+    worse, better, rise = words
     span = f"{change.share:+.1%} ({change.low:+.1%} to {change.high:+.1%})"
     if change.low > tolerance:
-        return "FAIL", f"{span}: slower by more than the {tolerance:.1%} that is tolerated"
+        return "FAIL", f"{span}: {worse} by more than the {tolerance:.1%} that is tolerated"
     if change.high < -tolerance:
-        return "PASS", f"{span}: faster"
+        return "PASS", f"{span}: {better}"
     if not has_to_exclude or change.high <= detect:
-        return "PASS", f"{span}: no slowdown beyond {tolerance:.1%} is shown"
+        return "PASS", f"{span}: no {rise} beyond {tolerance:.1%} is shown"
     return "INCONCLUSIVE", (
-        f"{span}: too few requests to exclude a slowdown of {detect:.0%}; send more"
+        f"{span}: too few requests to exclude a {rise} of {detect:.0%}; send more"
     )
 
 
