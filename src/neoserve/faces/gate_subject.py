@@ -142,8 +142,8 @@ def _of_run(
 
 
 def _kept_imports(path: Path, body: dict[str, Any]) -> list[Imported]:
-    """Loads of an import entry, whichever way it was recorded."""
-    loads = body.get("loads") or [body.get("load")]
+    """The load of an import entry; older ones may hold all of a file, without their requests."""
+    loads = [body["load"]] if "load" in body else body.get("loads", ())
     return [Imported.parse(load, f"an import of {path}") for load in loads]
 
 
