@@ -9,12 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from ..errors import (
-    EXIT_INCONCLUSIVE,
-    EXIT_MET,
-    EXIT_NOT_MET,
-    AskError,
-)
+from ..errors import EXIT_INCONCLUSIVE, EXIT_MET, EXIT_NOT_MET, AskError
 from ..measure.figures import pooled_rows
 from ..measure.verdict import LEVEL, Watch, findings
 from ..schema.gate import Allowed, Check, Gate
@@ -244,10 +239,9 @@ def _comparisons(subject: Subject, baseline: Subject, ask: GateAsk) -> Iterator[
 
 
 def _keeps_up(subject: Subject) -> bool:
-    """Its throughput is the load's, not the server's."""
-    return any(observed.trial.load_limited for observed in subject.trials) or (
-        subject.imported is not None and subject.cost is not None and subject.cost.low is None
-    )
+    """Its throughput is the load's, not the server's; of another tool's load nobody knows."""
+    limited = any(observed.trial.load_limited for observed in subject.trials)
+    return limited or subject.imported is not None
 
 
 def _notes(subject: Subject, baseline: Subject | None) -> Iterator[str]:
