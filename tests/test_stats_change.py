@@ -44,6 +44,12 @@ def test_what_is_not_bounded_stays_so() -> None:
     assert math.isnan(ratio(Bounded(math.inf, 1.0, math.inf), side).share)
 
 
+def test_a_quantile_next_to_a_failed_request_is_never() -> None:
+    """20 of 400 failed: the p95 lies a twentieth of the way from one that was served."""
+    change = quantile_change([0.1] * 400, [0.1] * 380 + [1e300] * 20, 0.95, LEVEL)
+    assert (change.share, change.high) == (math.inf, math.inf)
+
+
 def test_independent_values_give_welchs_interval() -> None:
     before, after = lognormal(1, 600), lognormal(2, 600, 1.2)
     logs = [[math.log(v) for v in values] for values in (after, before)]

@@ -225,6 +225,15 @@ def test_a_cost_of_tokens_that_nobody_counted_is_unproven():
     assert words({"usd_per_mtok": "1"})["usd_per_mtok"] == "UNPROVEN"
 
 
+def test_a_cost_without_a_price_is_not_laid_on_the_rates():
+    row = {"output_tokens_per_s": "100.0", "input_tokens_per_s": "200.0"}
+    for claim in ({"usd_per_mtok": "1.00"}, {"tokens_per_usd": "1000000"}):
+        [found] = verdicts(row | claim).values()
+        assert (found.verdict, found.reason) == (
+            "UNPROVEN", "No price is printed: give usd_per_hour."
+        )  # fmt: skip
+
+
 def test_totals_and_outputs_give_inputs():
     row = {"usd_per_hour": "3.600", "output_tokens_per_s": "100.0", "total_tokens_per_s": "500.0"}
     assert words(row | {"usd_per_mtok": "2.50"})["usd_per_mtok"] == "HOLDS"  # 400 input tokens/s
@@ -341,6 +350,15 @@ def test_memory():
     assert words(too_large, FACTS)["memory"] == "WRONG"
     assert words({"memory": "2GiB"}, FACTS)["memory"] == "WRONG"  # the weights alone
     assert words({}, FACTS) == {}
+
+
+def test_weights_that_are_not_known_are_not_nought():
+    """24 GiB hold a cache of 20 GiB, but whatever model lies beside it has a size, too."""
+    row = {"memory": "24GiB", "kv_cache": "20GiB"}
+    found = verdicts(row)["memory"]
+    assert found.verdict == "UNPROVEN"
+    assert found.arithmetic == "20.0 GiB KV cache against 24.0 GiB of memory"
+    assert words(row | {"kv_cache": "25GiB"}) == {"memory": "WRONG"}
 
 
 @pytest.mark.parametrize(

@@ -187,12 +187,14 @@ def test_every_figure_is_computed_again_from_the_kept_bytes(run):
 def test_another_tools_file_is_kept_with_what_was_read_from_it(run):
     path = Path(__file__).parent.parent / "data/results/vllm.json"
     loads = read_results(path)
-    entry = run.record_import(loads, path.read_bytes())
-    assert run.blob(entry.body["file"]) == path.read_bytes()
-    assert Imported.parse(entry.body["loads"][0], "load") == loads[0].replace(rows=())
+    [entry] = run.record_import(path.name, loads, path.read_bytes())
+    assert run.blob(entry.body["source"]) == path.read_bytes()
+    assert entry.body["file"] == "vllm.json"
+    assert Imported.parse(entry.body["load"], "load") == loads[0]
+    assert loads[0].rows
     verify_run(run.path)
     with pytest.raises(AskError, match="the file has digest"):
-        run.record_import(loads, b"other")
+        run.record_import(path.name, loads, b"other")
 
 
 def test_a_torn_ledger_is_repaired_by_its_folder(run):

@@ -224,6 +224,27 @@ def test_every_tools_file_can_be_gated(cli: Cli, path: Path) -> None:
     assert checks(said.document)["usd_per_mtok_output"]["verdict"] == "PASS"
 
 
+def test_a_kept_file_is_gated_as_the_file_itself(cli: Cli, tmp_path: Path) -> None:
+    path, slo = str(RESULTS / "aiperf/profile_export_aiperf.json"), ("--slo", "ttft:p50<100s")
+    cli("import", path, "--out", str(tmp_path / "kept"))
+    kept, itself = (cli("gate", one, *slo, "--json").document
+                    for one in (str(tmp_path / "kept"), path))  # fmt: skip
+    assert kept["checks"] == itself["checks"]
+    assert kept["checks"][0]["value"] > 0
+    assert "requests missed" in kept["checks"][0]["reason"]  # one by one
+
+
+def test_an_import_of_an_older_form_is_read(cli: Cli, tmp_path: Path) -> None:
+    [load] = cli("import", str(RESULTS / "vllm.json"), "--json").document
+    run = Run.create(tmp_path / "old", "import", seed=0, versions={})
+    source = run.put_blob((RESULTS / "vllm.json").read_bytes())
+    run.record("import", {"file": source, "loads": [load | {"rows": []}]})
+    said = cli("gate", str(run.path), "--slo", "ttft:p95<100s", "--json")
+    assert said.code == 3
+    assert said.document["checks"][0]["value"] == load["metrics"]["ttft_s"]["p95"]
+    assert "no requests one by one" in said.document["checks"][0]["reason"]
+
+
 def test_figures_without_requests_certify_nothing(cli: Cli) -> None:
     path = str(RESULTS / "inference_perf_stage_1.json")
     said = cli("gate", path, "--slo", "ttft:p95<100s", "--baseline", path, "--json")

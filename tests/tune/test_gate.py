@@ -127,3 +127,15 @@ def test_tokens_that_became_dearer() -> None:
         return compare_cost(after, Cost(1.0, 0.98, 1.02, "x"), tolerance=0.05, detect=0.5).verdict
 
     assert [dearer(v) for v in (0.5, 1.0, 1.05, 1.2)] == ["PASS", "PASS", "PASS", "FAIL"]
+
+
+def test_money_is_neither_fast_nor_slow() -> None:
+    def said(value: float, detect: float = 0.5) -> str:
+        after = Cost(value, value * 0.98, value * 1.02, "x")
+        base = Cost(1.0, 0.98, 1.02, "x")
+        return compare_cost(after, base, tolerance=0.05, detect=detect).reason
+
+    assert said(0.5).endswith(": cheaper")
+    assert ": dearer by more than" in said(1.2)
+    assert ": no rise beyond" in said(1.0)
+    assert "to exclude a rise of" in said(1.05, 0.06)

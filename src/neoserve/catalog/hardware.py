@@ -82,7 +82,7 @@ def find_machine(text: str, extra: Mapping[str, Any] | None = None) -> Machine:
 
     Raises CatalogMiss with the nearest names.
     """
-    count, name = _count(text)
+    count, name = counted(text)
     if name.endswith((".yaml", ".yml")):
         return _from_yaml(Path(name), count)
     found = _machine(name, count, extra)
@@ -108,7 +108,8 @@ def _machine(name: str, count: int | None, extra: Mapping[str, Any] | None) -> M
     return None if entry is None else _instance_machine(entry, count, extra)
 
 
-def _count(text: str) -> tuple[int | None, str]:
+def counted(text: str) -> tuple[int | None, str]:
+    """``8xH100-SXM`` → 8 and the name; None where no number of devices is given."""
     match = re.fullmatch(r"\s*(\d{1,4})\s*[x×]\s*(\S.*?)\s*", text)
     if match and int(match[1]) > 0:
         return int(match[1]), match[2]

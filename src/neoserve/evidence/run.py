@@ -148,13 +148,20 @@ class Run:
             body["log"] = self.put_blob(log)
         return self._finish("trial", body, started)
 
-    def record_import(self, loads: Sequence[Imported], source: bytes) -> LedgerEntry:
-        """Keep another tool's result file and what was read from it."""
+    def record_import(
+        self, name: str, loads: Sequence[Imported], source: bytes
+    ) -> list[LedgerEntry]:
+        """Keep another tool's result file, and each of its loads in an entry of its own.
+
+        The entry has the load's requests, too: some tools write them into a second file.
+        """
         digest = self.put_blob(source)
         if wrong := {load.source for load in loads} - {digest}:
             raise AskError(f"the file has digest {digest}, not {', '.join(sorted(wrong))}")
-        loaded = [load.replace(rows=()).to_data() for load in loads]  # the file has the rows
-        return self.record("import", {"file": digest, "loads": loaded})
+        return [
+            self.record("import", {"file": name, "source": digest, "load": load.to_data()})
+            for load in loads
+        ]
 
     def close_unfinished(self, started: int, rows: bytes, reason: str) -> LedgerEntry:
         """Keep the rows of a load that a crash ended and that nothing more can be said of."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
 from ..catalog.cores import slots_of
-from ..catalog.hardware import find_machine, load_extra
+from ..catalog.hardware import counted, find_machine, load_extra
 from ..catalog.models import find_model
 from ..errors import EXIT_INCONCLUSIVE, EXIT_MET, EXIT_NOT_MET, AskError
 from ..evidence.claims import check_claims, read_claims
@@ -21,7 +20,6 @@ from .ask import scheme_model
 from .tables import WIDTH
 
 Say = Callable[[str], None]
-_COUNTED = re.compile(r"\s*(\d{1,4})\s*[x×]")
 
 
 def verify_claims(path: Path, catalog: str = "", online: bool = True) -> ClaimReport:
@@ -73,7 +71,7 @@ def _devices(point: ClaimedPoint, machine: Machine) -> int:
     """As said; an instance has its own, a device that is named without a count is one."""
     if point.num_devices is not None:
         return point.num_devices
-    if machine.id != machine.hardware.id or _COUNTED.match(point.hardware):
+    if machine.id != machine.hardware.id or counted(point.hardware)[0] is not None:
         return machine.num_devices
     return 1
 

@@ -12,7 +12,7 @@ import msgspec
 from ..errors import EXIT_INCONCLUSIVE, EXIT_MET, EXIT_NOT_MET, AskError
 from ..measure.dispatch import mapped_libraries, parse_report, read_verbose, record
 from ..measure.engine.proc import descendants
-from ..schema.dispatch import DispatchReport, Ran, Symbol
+from ..schema.dispatch import DispatchReport, Ran
 from ..units import show_bytes, show_duration
 from .tables import table
 
@@ -114,16 +114,11 @@ def _matching(found: DispatchReport, pattern: re.Pattern[str]) -> tuple[Ran, ...
         for kernel in found.kernels
     ]
     rows += [
-        Ran(symbol.name, share_of(symbol), "samples")
+        Ran(symbol.name, symbol.share, "samples")
         for symbol in found.symbols
-        if share_of(symbol) > 0
+        if symbol.share > 0
     ]
     return tuple(row for row in rows if pattern.search(row.name))
-
-
-def share_of(symbol: Symbol) -> float:
-    """With what it called, where that is known."""
-    return symbol.self_share if symbol.total_share is None else symbol.total_share
 
 
 def show_dispatch(found: DispatchReport) -> str:

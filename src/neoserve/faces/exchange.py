@@ -28,9 +28,7 @@ def import_results(path: Path, out: str) -> list[Imported]:
     if out:
         version = importlib.metadata.version("neoserve")
         run = Run.create(Path(out), "import", seed=0, versions={"neoserve": version})
-        source = run.put_blob(path.read_bytes())
-        for load in found:
-            run.record("import", {"file": path.name, "source": source, "load": load.to_data()})
+        run.record_import(path.name, found, path.read_bytes())
     return found
 
 

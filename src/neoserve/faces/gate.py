@@ -9,16 +9,13 @@ from pathlib import Path
 
 import msgspec
 
-from ..errors import (
-    EXIT_INCONCLUSIVE,
-    EXIT_MET,
-    EXIT_NOT_MET,
-    AskError,
-)
+from ..errors import EXIT_INCONCLUSIVE, EXIT_MET, EXIT_NOT_MET, AskError
+from ..measure.figures import pooled_rows
 from ..measure.verdict import LEVEL, Watch, findings
 from ..schema.gate import Allowed, Check, Gate
 from ..schema.trial import Verdict
 from ..schema.workload import Slo
+from ..stats.change import NEVER
 from ..tune import gate as decide
 from ..tune.comparable import unlike_imports, unlike_trials
 from .gate_subject import Subject, read_subject
@@ -129,8 +126,6 @@ def _predicted(subject: Subject, asked: Slo, sure: float) -> Iterator[Check]:
 
 def _measured(subject: Subject, asked: Slo) -> Iterator[Check]:
     """Repeats are judged together, as bench pools them."""
-    from ..measure.figures import pooled_rows
-
     trials = [observed.trial for observed in subject.trials]
     slo = asked if asked.targets else trials[-1].slo
     voids = [reason for trial in trials if trial.verdict == "VOID" for reason in trial.reasons]
@@ -157,7 +152,7 @@ def _imported(subject: Subject, slo: Slo) -> Iterator[Check]:
         return
     watch = Watch(slo, subject.sample.num, LEVEL)
     watch.read({
-        metric: [(math.inf if v >= 1e299 else v, True) for v in values if v is not None]
+        metric: [(math.inf if v >= NEVER else v, True) for v in values if v is not None]
         for metric, values in subject.sample.latencies_s.items()
     })  # fmt: skip
     yield from _targets(slo, [rule.finding(False) for rule in watch.rules], subject)
@@ -177,16 +172,11 @@ def _targets(
 
 
 def _observed(subject: Subject, metric: str, statistic: str) -> float | None:
-    from ..stats import mean, quantile
-
-    values = subject.sample.all_s(metric) if subject.sample else []
-    if not values:
+    if subject.sample is None:
         return None
-    if statistic == "mean":
-        served = subject.sample.served_s(metric) if subject.sample else []
-        return mean(served) if served else None
-    found = quantile(values, float(statistic.removeprefix("p")) / 100)
-    return found if found < 1e299 else None
+    of = subject.sample.served_s if statistic == "mean" else subject.sample.all_s
+    values = of(metric)
+    return decide.value_of(values, statistic) if values else None
 
 
 def _stated(subject: Subject, metric: str, statistic: str) -> float | None:
@@ -249,10 +239,9 @@ def _comparisons(subject: Subject, baseline: Subject, ask: GateAsk) -> Iterator[
 
 
 def _keeps_up(subject: Subject) -> bool:
-    """Its throughput is the load's, not the server's."""
-    return any(observed.trial.load_limited for observed in subject.trials) or (
-        subject.imported is not None and subject.cost is not None and subject.cost.low is None
-    )
+    """Its throughput is the load's, not the server's; of another tool's load nobody knows."""
+    limited = any(observed.trial.load_limited for observed in subject.trials)
+    return limited or subject.imported is not None
 
 
 def _notes(subject: Subject, baseline: Subject | None) -> Iterator[str]:

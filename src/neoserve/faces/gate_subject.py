@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from ..errors import AskError
-from ..evidence import ledger
 from ..evidence.importing.read import read_results
 from ..evidence.recommended import recommended
 from ..evidence.run import Run
@@ -18,6 +17,7 @@ from ..measure.figures import Observed, recompute, unpack_rows
 from ..measure.schedule import parse
 from ..measure.summary import cost_at, output_rate_interval, steady
 from ..schema.capacity import MaxRate
+from ..schema.evidence import LedgerEntry
 from ..schema.gate import Side
 from ..schema.imported import Imported
 from ..schema.prediction import Prediction
@@ -129,7 +129,8 @@ def _of_run(
         loads = [load for entry in imports for load in _kept_imports(path, entry.body)]
         found = _of_import(text, _picked(loads, number or -1, text), usd_per_hour)
         return msgspec.structs.replace(found, side=found.side.replace(head=checked.head))
-    kept = [_observed(run, trial) for trial in _chosen(path, trials, number)]
+    last_of = {entry.kind: entry for entry in entries}
+    kept = [_observed(run, trial) for trial in _chosen(path, trials, last_of, number)]
     cost = _cost(kept, usd_per_hour, confidence)
     last = kept[-1].trial
     side = Side(
@@ -141,24 +142,25 @@ def _of_run(
 
 
 def _kept_imports(path: Path, body: dict[str, Any]) -> list[Imported]:
-    """Loads of an import entry, whichever way it was recorded."""
-    loads = body.get("loads") or [body.get("load")]
+    """The load of an import entry; older ones may hold all of a file, without their requests."""
+    loads = [body["load"]] if "load" in body else body.get("loads", ())
     return [Imported.parse(load, f"an import of {path}") for load in loads]
 
 
-def _chosen(path: Path, trials: Sequence[Trial], number: int) -> list[Trial]:
+def _chosen(
+    path: Path, trials: Sequence[Trial], last_of: Mapping[str, LedgerEntry], number: int
+) -> list[Trial]:
     """The trial asked for; the one that certifies what a search found; else the last with its
     repeats."""
     if number or not trials:
         return [_picked(trials, number or -1, str(path))]
-    kinds = {entry.kind: entry for entry in ledger.entries(path / "ledger.jsonl")}
-    if "max-rate" in kinds:
-        rate = MaxRate.parse(kinds["max-rate"].body, f"the highest rate of {path}").certified_rps
+    if "max-rate" in last_of:
+        rate = MaxRate.parse(last_of["max-rate"].body, f"the highest rate of {path}").certified_rps
         held = [t for t in trials if t.workload.rate_rps == rate and t.verdict == "PASS"]
         if not held:
             raise AskError(f"{path} certified no rate; pick a trial with --trial N")
         return held[-1:]
-    if "recommendation" in kinds:
+    if "recommendation" in last_of:
         best = recommended(path).recommendation.trial
         if best is None:
             raise AskError(f"{path} certified no rate; pick a trial with --trial N")

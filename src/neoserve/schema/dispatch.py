@@ -44,6 +44,11 @@ class Symbol(Document, frozen=True):
     self_share: float  # of the samples, in it
     total_share: float | None = None  # with what it called; null without call graphs
 
+    @property
+    def share(self) -> float:
+        """With what it called, where that is known."""
+        return self.self_share if self.total_share is None else self.total_share
+
 
 class MappedLibrary(Document, frozen=True):
     """A file whose code a process has loaded."""

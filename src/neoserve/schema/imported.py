@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from .base import Document
 
 
@@ -46,3 +48,10 @@ class Imported(Document, frozen=True, kw_only=True):
     throughput: dict[str, float] = {}  # output_tokens_per_s, served_rps, goodput_rps, ...
     faults: tuple[str, ...] = ()  # what is known to be wrong with such figures
     rows: tuple[ImportedRow, ...] = ()
+
+    def unlike(self, other: Imported) -> Iterator[tuple[str, str]]:
+        """Metrics of both that do not mean the same, with their two meanings in words."""
+        for metric in sorted(self.definitions.keys() & other.definitions.keys()):
+            mine, theirs = self.definitions[metric], other.definitions[metric]
+            if mine != theirs:
+                yield metric, f"{self.tool} measures it {mine}, {other.tool} {theirs}"

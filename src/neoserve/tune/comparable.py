@@ -30,13 +30,8 @@ def unlike_imports(after: Imported, before: Imported) -> Iterator[tuple[Allowed,
     """The same of two files of other tools; hosts are not in them."""
     if told := _differing(after, before, _OF_LOAD):
         yield "workload", told
-    shared = sorted(after.definitions.keys() & before.definitions.keys())
-    for metric in shared:
-        mine, other = after.definitions[metric], before.definitions[metric]
-        if mine != other:
-            yield "definitions", (
-                f"{after.tool} measures {metric} {mine}, {before.tool} {other}"
-            )
+    for metric, meanings in after.unlike(before):
+        yield "definitions", f"{metric}: {meanings}"
 
 
 def _hosts(after: HostPrint, before: HostPrint) -> str:

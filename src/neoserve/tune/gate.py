@@ -9,7 +9,7 @@ import msgspec
 
 from ..schema.gate import Check, GateVerdict
 from ..schema.prediction import Prediction
-from ..stats import clopper_pearson, dependence, quantile
+from ..stats import clopper_pearson, dependence, mean, quantile
 from ..stats.change import (
     NEVER,
     Bounded,
@@ -22,21 +22,22 @@ from ..stats.paired import Change
 from ..units import show_duration, show_usd
 
 COMPARED = ("ttft:geomean", "tpot:geomean", "ttft:p95", "tpot:p95")
+_OF_LATENCY = ("slower", "faster", "slowdown")
+_OF_COST = ("dearer", "cheaper", "rise")
 _FAILED_MORE = 0.01  # of requests: more failed ones than before, beyond chance and this
-_INF_S = NEVER  # a latency that stands for a failed request
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
     """The requests of one load, in the order in which they were due."""
 
-    latencies_s: dict[str, tuple[float | None, ...]]  # null: none; inf: failed
+    latencies_s: dict[str, tuple[float | None, ...]]  # null: none; NEVER or more: failed
     num: int
     num_failed: int
     schedule: str = ""  # digest; loads of one schedule sent the same requests
 
     def served_s(self, metric: str) -> list[float]:
         """Of the requests that were served and have one."""
-        return [v for v in self.latencies_s.get(metric, ()) if v is not None and 0 < v < _INF_S]
+        return [v for v in self.latencies_s.get(metric, ()) if v is not None and 0 < v < NEVER]
 
     def all_s(self, metric: str) -> list[float]:
         """Failed ones included, as infinite."""
@@ -145,12 +146,12 @@ def compare_cost(
     sides = [Bounded(c.value, c.low or 0.0, math.inf if c.high is None else c.high)
              for c in (before, after)]  # fmt: skip
     change = ratio(*sides)
-    verdict, said = _regressed(change, tolerance, detect, True)
+    verdict, said = _regressed(change, tolerance, detect, True, _OF_COST)
     high = change.high if math.isfinite(change.high) else None
     return Check(
         name="usd_per_mtok_output", kind="regression", verdict=verdict, unit="usd",
         value=after.value, baseline=before.value, limit=tolerance, change=change.share,
-        low=change.low, high=high, reason=said.replace("slower", "dearer"),
+        low=change.low, high=high, reason=said,
     )  # fmt: skip
 
 
@@ -199,7 +200,7 @@ def _slower(
     else:
         sides = before.all_s(metric), after.all_s(metric)
         change = quantile_change(*sides, float(statistic.removeprefix("p")) / 100, level)
-    old, new = (_figure(values, statistic) for values in sides)
+    old, new = (value_of(values, statistic) for values in sides)
     if change is None or math.isnan(change.share):
         return Check(
             name=figure, kind="regression", verdict="INCONCLUSIVE", unit="s", value=new,
@@ -218,25 +219,30 @@ def _slower(
 
 
 def _regressed(
-    change: Change, tolerance: float, detect: float, has_to_exclude: bool
-) -> tuple[GateVerdict, str]:
+    change: Change, tolerance: float, detect: float, has_to_exclude: bool,
+    words: tuple[str, str, str] = _OF_LATENCY,
+) -> tuple[GateVerdict, str]:  # fmt: skip
+    worse, better, rise = words
     span = f"{change.share:+.1%} ({change.low:+.1%} to {change.high:+.1%})"
     if change.low > tolerance:
-        return "FAIL", f"{span}: slower by more than the {tolerance:.1%} that is tolerated"
+        return "FAIL", f"{span}: {worse} by more than the {tolerance:.1%} that is tolerated"
     if change.high < -tolerance:
-        return "PASS", f"{span}: faster"
+        return "PASS", f"{span}: {better}"
     if not has_to_exclude or change.high <= detect:
-        return "PASS", f"{span}: no slowdown beyond {tolerance:.1%} is shown"
+        return "PASS", f"{span}: no {rise} beyond {tolerance:.1%} is shown"
     return "INCONCLUSIVE", (
-        f"{span}: too few requests to exclude a slowdown of {detect:.0%}; send more"
+        f"{span}: too few requests to exclude a {rise} of {detect:.0%}; send more"
     )
 
 
-def _figure(values_s: Sequence[float], statistic: str) -> float | None:
+def value_of(values_s: Sequence[float], statistic: str) -> float | None:
+    """Of one latency or more; null where a quantile lies among failed requests."""
+    if statistic == "mean":
+        return mean(values_s)
     if statistic == "geomean":
-        return math.exp(math.fsum(map(math.log, values_s)) / len(values_s))
+        return math.exp(mean([math.log(value) for value in values_s]))
     found = quantile(values_s, float(statistic.removeprefix("p")) / 100)
-    return found if found < _INF_S else None
+    return found if found < NEVER else None
 
 
 def _pairs(after: Sample, before: Sample, metric: str) -> list[tuple[float, float]]:
@@ -245,7 +251,7 @@ def _pairs(after: Sample, before: Sample, metric: str) -> list[tuple[float, floa
         return []
     both = zip(before.latencies_s[metric], after.latencies_s[metric], strict=False)
     return [(a, b) for a, b in both if a is not None and b is not None and min(a, b) > 0
-            and max(a, b) < _INF_S]
+            and max(a, b) < NEVER]
 
 
 def _failures(after: Sample, before: Sample, level: float) -> Check:
@@ -262,7 +268,7 @@ def _failures(after: Sample, before: Sample, level: float) -> Check:
 
 
 def _failed(side: Sample, level: float) -> tuple[float, float, float]:
-    flags = [1.0 if v is not None and v >= _INF_S else 0.0
+    flags = [1.0 if v is not None and v >= NEVER else 0.0
              for v in side.latencies_s.get("ttft", ())]  # fmt: skip
     worth = dependence(flags) if flags else 1.0
     low, high = clopper_pearson(side.num_failed / worth, side.num / worth, 1 - 2 * level)

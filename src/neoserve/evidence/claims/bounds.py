@@ -97,13 +97,18 @@ def _memory(point: ClaimedPoint, facts: ClaimFacts) -> list[ClaimVerdict]:
     cache = parse_bytes(point.kv_cache) if point.kv_cache else 0
     if not total or not (cache or weights > total):
         return []
-    holds = weights + cache <= total
+    word: Word = "HOLDS"
+    reason = "They fit."
+    if weights + cache > total:
+        word, reason = "WRONG", "They do not fit."
+    elif not weights:
+        word, reason = "UNPROVEN", "The cache fits; the weights beside it are not known."
+    known = f"{show_bytes(weights)} weights + " if weights else ""
     return [
         ClaimVerdict(
-            subject=point.name, what="memory", verdict="HOLDS" if holds else "WRONG",
+            subject=point.name, what="memory", verdict=word,
             claimed=f"KV cache of {point.kv_cache}" if cache else f"weights of {point.model}",
-            arithmetic=f"{show_bytes(weights)} weights + {show_bytes(cache)} KV cache against "
-                       f"{show_bytes(total)} of memory",
-            reason="They fit." if holds else "They do not fit.",
+            arithmetic=f"{known}{show_bytes(cache)} KV cache against {show_bytes(total)} of memory",
+            reason=reason,
         )
     ]  # fmt: skip

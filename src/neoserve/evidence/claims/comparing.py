@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from ...errors import AskError
 from ...schema.claims import ClaimedComparison, ClaimedPoint, ClaimVerdict, Printed, Word
+from .counters import SHARES
 from .figures import Interval, exactly, positive, printed, setting, share
 from .loads import state_of
 from .money import kinds_of, rates, served_rps, usd_per_mtok
@@ -13,7 +14,6 @@ from .money import kinds_of, rates, served_rps, usd_per_mtok
 _ONE = exactly(1)
 _RATES = {f"{kind}_tokens_per_s": kind for kind in ("output", "input", "total")}
 _LOADED = (*_RATES, "served_rps", "usd_per_mtok")  # what the offered load can set
-_SHARES = ("retiring", "bad_speculation", "frontend_bound", "backend_bound")
 
 
 def check_comparison(
@@ -40,11 +40,11 @@ def quantity_of(point: ClaimedPoint, name: str) -> Interval | None:
     if name == "usd_per_mtok":
         return usd_per_mtok(point)
     where = f"{point.name}: {name}"
-    if name in _SHARES or name in ("ipc", "usd_per_hour", "tokens_per_usd"):
+    if name in SHARES or name in ("ipc", "usd_per_hour", "tokens_per_usd"):
         value = getattr(point, name)
-        read = share if name in _SHARES else positive
+        read = share if name in SHARES else positive
         return None if value is None else read(value, where)
-    known = ", ".join((*_LOADED, "tokens_per_usd", "usd_per_hour", "ipc", *_SHARES))
+    known = ", ".join((*_LOADED, "tokens_per_usd", "usd_per_hour", "ipc", *SHARES))
     raise AskError(f"a comparison is of {name!r}, which is no figure of a row; known: {known}")
 
 

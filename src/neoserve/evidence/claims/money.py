@@ -113,37 +113,44 @@ def _per_mtok(point: ClaimedPoint, claimed: Printed) -> ClaimVerdict:
     word, reason = _judged(point, asked, readings)
     if word == "WRONG":
         reason += _needed(point, asked, readings)
-    arithmetic = "; ".join(
-        f"1e6 × {point.usd_per_hour} $/h ÷ (3600 s × {rates(point)[kind].show()} {kind} tokens/s) "
+    known = rates(point)
+    parts = [
+        f"1e6 × {point.usd_per_hour} $/h ÷ (3600 s × {known[kind].show()} {kind} tokens/s) "
         f"= ${value.show()}"
         for kind, value in readings.items()
-    )
-    return ClaimVerdict(
-        subject=point.name, what="usd_per_mtok", claimed=f"${str(claimed).lstrip('$')}/1M",
-        verdict=word, arithmetic=arithmetic or "no price or no throughput is printed",
-        reason=reason,
-    )  # fmt: skip
+    ]
+    said = f"${str(claimed).lstrip('$')}/1M"
+    return _by_kind(point, "usd_per_mtok", said, word, parts, reason)
 
 
 def _per_usd(point: ClaimedPoint, claimed: Printed) -> ClaimVerdict:
     asked = positive(claimed, f"{point.name}: tokens_per_usd")
     readings = {kind: _MTOK / value for kind, value in _readings(point).items()}
     word, reason = _judged(point, asked, readings)
-    arithmetic = "; ".join(
-        f"{rates(point)[kind].show()} {kind} tokens/s × 3600 s ÷ {point.usd_per_hour} $/h = "
+    known = rates(point)
+    parts = [
+        f"{known[kind].show()} {kind} tokens/s × 3600 s ÷ {point.usd_per_hour} $/h = "
         f"{value.show()} a dollar"
         for kind, value in readings.items()
-    )
+    ]
+    said = f"{claimed} tokens a dollar"
+    return _by_kind(point, "tokens_per_usd", said, word, parts, reason)
+
+
+def _by_kind(
+    point: ClaimedPoint, what: str, claimed: str, word: Word, parts: list[str], reason: str
+) -> ClaimVerdict:
     return ClaimVerdict(
-        subject=point.name, what="tokens_per_usd", claimed=f"{claimed} tokens a dollar",
-        verdict=word, arithmetic=arithmetic or "no price or no throughput is printed",
-        reason=reason,
+        subject=point.name, what=what, claimed=claimed, verdict=word, reason=reason,
+        arithmetic="; ".join(parts) or "no price or no throughput is printed",
     )  # fmt: skip
 
 
 def _judged(
     point: ClaimedPoint, asked: Interval, readings: dict[str, Interval]
 ) -> tuple[Word, str]:
+    if point.usd_per_hour is None:
+        return "UNPROVEN", "No price is printed: give usd_per_hour."
     fits = [kind for kind in KINDS if kind in readings and readings[kind].meets(asked)]
     said = point.tokens
     if said is not None and said in readings:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,19 +43,14 @@ def read_results(path: Path) -> list[Imported]:
         ) from None
 
 
-def refuse_mixed(first: Imported, second: Imported, metrics: Iterable[str] = ()) -> None:
+def refuse_mixed(first: Imported, second: Imported, metrics: Collection[str] = ()) -> None:
     """Raises AskError where two loads do not mean the same by a metric of both.
 
     `metrics` are those that will be compared; all that both have, unless given.
     """
-    shared = first.definitions.keys() & second.definitions.keys()
-    for metric in sorted(shared & set(metrics) if metrics else shared):
-        mine, other = first.definitions[metric], second.definitions[metric]
-        if mine != other:
-            raise AskError(
-                f"{metric} is not comparable: {first.tool} measures it {mine}, "
-                f"{second.tool} {other}; compare loads of one tool"
-            )
+    for metric, told in first.unlike(second):
+        if not metrics or metric in metrics:
+            raise AskError(f"{metric} is not comparable: {told}; compare loads of one tool")
 
 
 def _objects(data: bytes) -> Iterator[_Data]:

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -57,7 +58,7 @@ def parse_report(text: str) -> Samples:
         rows[symbol.name, symbol.library] = _joined(before, symbol) if before else symbol
     return Samples(
         event=seen[2] if seen else "", num=seen[1] if seen else "",
-        symbols=tuple(sorted(rows.values(), key=_share, reverse=True)),
+        symbols=tuple(sorted(rows.values(), key=attrgetter("share"), reverse=True)),
     )  # fmt: skip
 
 
@@ -101,7 +102,7 @@ def record(pids: Sequence[int], duration_s: float) -> Samples | str:
         found = parse_report(told.stdout)
     except AskError:
         return "no samples: the processes slept all the time, or perf may not watch them"
-    kept = [symbol for symbol in found.symbols if _share(symbol) >= _KEPT_SHARE]
+    kept = [symbol for symbol in found.symbols if symbol.share >= _KEPT_SHARE]
     return found._replace(symbols=tuple(kept))
 
 
@@ -127,7 +128,3 @@ def _reason(text: str) -> str:
     sentence = next((line for line in lines if line and line != "Error:"), "")
     setting = _PARANOID.search(text)
     return f"{sentence} (perf_event_paranoid is {setting[1]})" if setting else sentence
-
-
-def _share(symbol: Symbol) -> float:
-    return symbol.self_share if symbol.total_share is None else symbol.total_share
