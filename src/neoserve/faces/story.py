@@ -9,7 +9,6 @@ from ..recipe.claims import latencies, load
 from ..schema.campaign import Standing, Told
 from ..schema.runs import TrialStory
 from ..schema.trial import EngineFacts, Trial
-from ..tune.conclude import conclude
 from ..units import show_usd, significant
 from .results import Results
 from .run_view import Folder, job_of, verdict
@@ -35,7 +34,8 @@ def explain_trial(results: Results, run: str, number: int | None = None) -> Tria
         raise AskError(f"trial is {chosen}; {run} has trials 1 to {len(folder.trials)}")
     link = folder.trials[chosen - 1]
     trial, told = trial_of(link.entry), job_of(link)
-    standing = _standing(folder, told)
+    standings = folder.standings()
+    standing = standings[told.job.candidate] if told and standings else None
     settings = folder.settings(told)
     return TrialStory(
         run=run,
@@ -63,12 +63,6 @@ def _proof(folder: Folder) -> int:
         if rows and link.entry.body.get("trial", {}).get("rows") == rows:
             return number
     return len(folder.trials)
-
-
-def _standing(folder: Folder, told: Told | None) -> Standing | None:
-    if told is None or folder.plan is None:
-        return None
-    return conclude(folder.plan, folder.told).standings[told.job.candidate]
 
 
 def _summary(number: int, trial: Trial, settings: str, link: Link) -> str:
@@ -111,7 +105,7 @@ def _story(
             f"({trial.cost.price_source})."
         )
     if standing is not None:
-        found.append(f"Where its settings ended: {standing.state}: {standing.reason}.")
+        found.append(f"Where its settings stand: {standing.state}: {standing.reason}.")
         if standing.quality is not None:
             found.append(f"Quality {standing.quality.verdict}: {standing.quality.reason}.")
     return [*found, *(f"Note: {note}." for note in trial.notes)]
