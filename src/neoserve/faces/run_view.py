@@ -24,7 +24,7 @@ from ..schema.trial import Trial
 from ..tune.campaign import told_of
 from ..tune.conclude import conclude
 from ..units import significant
-from .results import Results, files_of
+from .results import LEDGER, Results, files_of
 from .tune_tables import answer
 
 D = TypeVar("D", bound=Document)
@@ -139,7 +139,7 @@ def _status(folder: Folder) -> RunStatus:
         return "live"
     if folder.is_done():
         return "ended"
-    age_s = time.time() - (folder.path / "ledger.jsonl").stat().st_mtime
+    age_s = time.time() - (folder.path / LEDGER).stat().st_mtime
     return "live" if age_s < _FRESH_S else "stopped"
 
 

@@ -12,15 +12,7 @@ from ..schema.trial import EngineFacts, Trial
 from ..units import show_usd, significant
 from .results import Results
 from .run_view import Folder, job_of, verdict
-
-PURPOSES = {
-    "scout": "a rough look for the first candidate's limit",
-    "probe": "is it as good as the leader, at the leader's rate?",
-    "climb": "a step in the search for its limit",
-    "settle": "its limit again, on other requests",
-    "certify": "proof on fresh requests",
-    "refute": "disproof just above, on fresh requests",
-}
+from .tune_view import PURPOSES
 
 
 def explain_trial(results: Results, run: str, number: int | None = None) -> TrialStory:
@@ -87,7 +79,7 @@ def _story(
     found += _facts(trial.facts)
     if told is not None:
         purpose = told.job.purpose
-        found.append(f"What for: {purpose}, {PURPOSES.get(purpose, 'a load')}.")
+        found.append(f"What for: {purpose} ({PURPOSES[purpose]}).")
     found.append(
         f"Load: {_load(trial)}, {trial.num_judged} of {trial.num_planned} planned requests "
         f"judged, {trial.num_ok} of them served; it ended because: {trial.stop}."
