@@ -88,10 +88,10 @@ function Body({ view, isLive, entries }: { view: RunView; isLive: boolean; entri
       {found && <Outcome view={view} />}
       {standings.length > 0 && (
         <Panel title="Rates tried" note={<Keys />}>
-          <Ladder standings={standings.map((one) => ({ ...one, state: stateNow(one.state, isLive) }))} trials={view.trials} />
+          <Ladder standings={standings} trials={view.trials} />
         </Panel>
       )}
-      {standings.length > 0 && <Standings view={view} isLive={isLive} />}
+      {standings.length > 0 && <Standings view={view} />}
       <Trials view={view} />
       {found && found.rejected.length > 0 && (
         <Panel title="Never started" note={`${found.rejected.length} candidates`}>
@@ -171,9 +171,9 @@ function Outcome({ view }: { view: RunView }): ReactNode {
   );
 }
 
-function Standings({ view, isLive }: { view: RunView; isLive: boolean }): ReactNode {
+function Standings({ view }: { view: RunView }): ReactNode {
   const order = view.standings.map((standing, index) => ({ standing, index })).sort((a, b) => {
-    const rank = (state: string): number => state === "pick" ? 0 : state === "tie" || state === "finalist" ? 1 : state === "untried" ? 3 : 2;
+    const rank = (state: string): number => isFirst(state) ? 0 : state === "tie" || state === "finalist" ? 1 : state === "untried" || state === "waits" ? 3 : 2;
     return rank(a.standing.state) - rank(b.standing.state);
   });
   return (
@@ -182,10 +182,10 @@ function Standings({ view, isLive }: { view: RunView; isLive: boolean }): ReactN
         <thead><tr><th scope="col">Candidate</th><th scope="col">State</th><th scope="col">Why</th><th scope="col" className="r">Limit seems</th><th scope="col" className="r">Certified</th><th scope="col" className="r">Predicted</th><th scope="col">Quality</th><th scope="col" className="r">Spent</th></tr></thead>
         <tbody>
           {order.map(({ standing: s, index }) => (
-            <tr key={index} className={s.state === "pick" ? "on" : ""}>
+            <tr key={index} className={isFirst(s.state) ? "on" : ""}>
               <td className="mono flow">{showKnobs(s.candidate)}<span className="dim"> {s.candidate.origin}</span></td>
-              <td><span className={`state-tag ${s.state}`}>{stateNow(s.state, isLive)}</span></td>
-              <td className="wrap">{isLive && s.state === "untried" ? "its turn has not come" : s.reason}</td>
+              <td><span className={`state-tag ${s.state}`}>{s.state}</span></td>
+              <td className="wrap">{s.reason}</td>
               <td className="r">{s.capacity.low_rps === null ? <Dash why="no rate was held" /> : <span className="num">{significant(s.capacity.low_rps)} – {s.capacity.high_rps === null ? "…" : significant(s.capacity.high_rps)}/s</span>}</td>
               <td className="r">{s.capacity.certified_rps === null ? <Dash why="not certified" /> : <b className="num">{significant(s.capacity.certified_rps)}/s</b>}</td>
               <td className="r">{s.candidate.predicted_rps === null ? <Dash why="the planner does not know this setting" /> : <span className="num predicted-text">{significant(s.candidate.predicted_rps)}/s</span>}</td>
@@ -199,9 +199,8 @@ function Standings({ view, isLive }: { view: RunView; isLive: boolean }): ReactN
   );
 }
 
-/** The server concludes as if the search ended now; a search that goes on has a leader, no pick. */
-const stateNow = (state: string, isLive: boolean): string =>
-  isLive && state === "pick" ? "leads" : isLive && state === "untried" ? "waits" : state;
+/** A search that goes on has a leader, no pick. */
+const isFirst = (state: string): boolean => state === "pick" || state === "leads";
 
 function Trials({ view }: { view: RunView }): ReactNode {
   if (view.trials.length === 0) return <Panel title="Trials"><Empty>No trial has ended yet.</Empty></Panel>;

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from neoserve.errors import AskError
@@ -12,6 +14,8 @@ from neoserve.schema.ask import PlanAsk
 from neoserve.schema.workload import Workload
 
 from .conftest import Cli
+
+DATA = Path(__file__).parents[1] / "data"
 
 ASK = PlanAsk(
     model="Qwen/Qwen3-8B", on=("L4", "L40S", "T4", "c8g.4xlarge"), online=False,
@@ -42,6 +46,18 @@ def test_the_cheapest_that_keeps_the_slo_is_first(found: HardwareComparison) -> 
                                     f"{cheapest.hardware}.")  # fmt: skip
     assert "c8g.4xlarge is out: the best that was tried misses the SLO" in found.summary
     assert show_comparison(found).count("\n") >= len(ASK.on) + 2
+
+
+def test_without_a_price_the_first_is_not_called_cheap() -> None:
+    one = compare_hardware(ASK.replace(on=("A30",), slo=""))
+    assert one.sides[0].cost is None
+    assert one.summary.startswith("Fewest device-seconds a token within what was asked")
+
+
+def test_a_traces_own_lengths_are_shown() -> None:
+    trace = Workload(arrival="trace", trace=str(DATA / "traces" / "azure_2023_conv.csv"))
+    found = compare_hardware(ASK.replace(on=("L40S",), workload=trace, rate_rps=0.0))
+    assert (found.workload.prompt_tokens, found.workload.output_tokens) == (722, 122)
 
 
 def test_a_machine_on_which_nothing_starts_says_why() -> None:

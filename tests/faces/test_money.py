@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +19,7 @@ from neoserve.schema.workload import Workload
 from .conftest import Cli
 from .serving import CANONICAL, RUN
 
+DATA = Path(__file__).parents[1] / "data"
 HOURS = 8760 / 12
 SLO = "ttft:mean<3s; tpot:mean<80ms"
 
@@ -87,6 +89,21 @@ def test_a_context_that_traffic_needs_is_taken_where_none_is_given() -> None:
     [choice] = project_cost([whole]).choices
     assert choice.deployment.max_model_len == 3072
     assert choice.usd_per_month is not None
+
+
+def test_a_traces_own_lengths_are_what_a_month_counts_with() -> None:
+    """60 requests with 722 prompt and 122 output tokens on average; the usual ones are 512, 128."""
+    trace = Workload(arrival="trace", trace=str(DATA / "traces" / "azure_2023_conv.csv"))
+    found = project_cost([ask("L40S").replace(workload=trace)])
+    [choice] = found.choices
+    assert (found.workload.prompt_tokens, found.workload.output_tokens) == (722, 122)
+    carried = choice.replicas * choice.capacity_output_tokens_per_month * (1 - choice.idle_share)
+    assert carried == pytest.approx(5e9)
+    long = trace.replace(trace=str(DATA / "traces" / "mooncake_conversation.jsonl"))
+    [choice] = project_cost(
+        [ask("H100-SXM").replace(workload=long, deployment=Deployment())]
+    ).choices
+    assert choice.deployment.max_model_len > 10_000  # prompts there have 12,657 tokens on average
 
 
 @pytest.mark.parametrize(

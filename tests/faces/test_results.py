@@ -54,6 +54,13 @@ def test_files_are_opened_and_listed(run: Path) -> None:
     assert set(listed) == expected
 
 
+def test_a_file_that_goes_while_a_live_run_is_listed_is_left_out(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "walk", lambda _: iter([(str(run), [], ["0.rows", "ledger.jsonl"])]))
+    assert files_of(run) == ("ledger.jsonl",)
+
+
 def test_no_descriptor_is_left_open(run: Path) -> None:
     before = len(os.listdir("/proc/self/fd"))
     for name in ("link.txt", "none", "recipe/none", "recipe", "pipe", "linked/secret.txt"):

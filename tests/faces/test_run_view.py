@@ -89,6 +89,27 @@ def test_a_campaign_under_way_shows_where_each_candidate_stands(
     assert view_run(results, "cut").run.status == "stopped"
 
 
+@pytest.mark.parametrize(
+    ("num", "states", "tried"),
+    [
+        (5, ["begun", "waits"], {"scout"}),
+        (10, ["leads", "waits"], {"scout", "climb"}),
+        (25, ["slower", "leads"], {"scout", "climb", "probe"}),
+    ],
+)
+def test_a_search_that_goes_on_has_picked_nothing_and_passed_nobody_over(
+    cut: Callable[[int], Results], num: int, states: list[str], tried: set[str]
+) -> None:
+    results = cut(num)
+    view = view_run(results, "cut")
+    assert {row.purpose for row in view.trials} == tried
+    assert [s.state for s in view.standings] == states
+    said = [s.reason for s in view.standings] + list(explain_trial(results, "cut").story)
+    assert not [text for text in said if "ended before" in text or "pick" in text]
+    if "waits" in states:
+        assert view.standings[1].reason == "its turn has not come"
+
+
 def test_the_load_that_runs_is_shown(cut: Callable[[int], Results]) -> None:
     results = cut(10)
     path = results.find("cut")

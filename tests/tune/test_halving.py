@@ -126,6 +126,22 @@ def test_a_crash_is_learned_from_and_never_picked() -> None:
     assert states[plan_of(20).candidates[1].id] == ("crashed", "out of memory")
 
 
+def test_a_search_says_the_same_when_it_is_over_but_for_what_it_has_not_decided() -> None:
+    plan = plan_of(12)
+    told = searched(plan, World.drawn(3, 12))
+    first = next(i for i, t in enumerate(told) if t.job.candidate != told[0].job.candidate)
+    for num in (1, first, len(told) // 2, len(told)):
+        over = conclude(plan, told[:num])
+        now = conclude(plan, told[:num], is_over=False)
+        for then, so_far in zip(over.standings, now.standings, strict=True):
+            assert then.capacity == so_far.capacity
+            allowed = {"pick": {"leads", "begun", "rejected"}, "untried": {"waits"},
+                       "rejected": {"rejected", "begun"}}  # fmt: skip
+            assert so_far.state in allowed.get(then.state, {then.state})
+        leading = [s for s in now.standings if s.state == "leads"]
+        assert len(leading) == (History(plan, told[:num]).leader() is not None)
+
+
 def test_a_breach_of_quality_is_never_picked_and_baseline_is_scored_first() -> None:
     world = World(4, [5.0, 9.0, 7.0])
     world.breaches = {1}

@@ -49,9 +49,8 @@ def answer_predict(request: PredictAsk) -> Prediction:
     trace = trace_of(request.workload)
     request = request.replace(workload=with_means(request.workload, trace))
     check_workload(request.workload)
-    volume = request.output_tokens_per_month
-    if volume is not None and not 0 < volume <= 1e18:
-        raise AskError(f"--output-tokens-per-month is {volume:g}; expected more than 0, say 5e9")
+    if request.output_tokens_per_month is not None:
+        check_volume(request.output_tokens_per_month)
     machine = machine_of(request.on, request)
     model = scheme_model(
         find_model(request.model, request.online), request.deployment.weight_quant
@@ -254,6 +253,13 @@ def check_money(request: PredictAsk | PlanAsk) -> None:
     available = request.available_kv_bytes if isinstance(request, PredictAsk) else None
     if available is not None and not 0 <= available <= MAX_BYTES:
         raise AskError(f"--available-kv-bytes is {available}; expected bytes up to 1 PiB")
+
+
+def check_volume(output_tokens_per_month: float) -> None:
+    """Raises AskError for a month that nobody asks for."""
+    if not 0 < output_tokens_per_month <= 1e18:
+        raise AskError(f"--output-tokens-per-month is {output_tokens_per_month:g}; expected more "
+                       "than 0, say 5e9")  # fmt: skip
 
 
 def scheme_model(model: ModelSpec, scheme: str) -> ModelSpec:

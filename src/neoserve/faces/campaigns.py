@@ -20,6 +20,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from ..errors import AskError, Error
 from ..schema.runs import CampaignList, CampaignState
 from .options import TUNE, Option, whole
@@ -33,16 +35,11 @@ _KEPT_LINES, _SHOWN_LINES = 500, 20
 _GRACE_S = 60.0  # to stop an engine and conclude
 
 
-def _word(option: Option) -> Option:
-    return Option(option.flags, option.help, option.read, option.metavar, None, option.choices,
-                  option.switch, option.both, option.many, False, option.dest)  # fmt: skip
-
-
 START = (
     Option(("--model",), "GGUF file, checkpoint folder or name, as the engine takes it",
            default=""),
     Option(("--name",), "of the run's folder (tune- and the time)", default=""),
-    *(_word(option) for option in TUNE if option.name in _WORDS),
+    *(replace(option, default=None) for option in TUNE if option.name in _WORDS),
     Option(("--wait-s",), "seconds to wait for its end, telling progress (10)", whole, default=10),
 )
 CAMPAIGN = Option(("--id",), "of the campaign, as start_tune gave it", default="")

@@ -6,9 +6,9 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
-from msgspec import Struct
+import msgspec
 
 from .. import __version__
 from ..errors import EXIT_MET, EXIT_NOT_MET, AskError, Error
@@ -26,6 +26,7 @@ from .options import (
     LISTEN,
     MANY,
     MCP,
+    MODEL_HELP,
     MONEY,
     OFFLINE,
     ONE,
@@ -43,13 +44,12 @@ from .options import (
 HARDWARE_HELP = (
     "catalog id, cloud instance, local or a YAML file, e.g. H100-SXM, c8g.4xlarge, 8xL40S"
 )
-MODEL_HELP = "bundled or hub id, checkpoint folder, config.json or GGUF file"
-
-
 MAX_SENTENCE = 800  # characters; a longer one quotes absurd input
 
+D = TypeVar("D")
 
-class Command(Struct, frozen=True):
+
+class Command(msgspec.Struct, frozen=True):
     """One command: its words, its options, what runs it."""
 
     name: str
@@ -118,10 +118,7 @@ def _cost(args: argparse.Namespace) -> int:
     from .money import show_cost
 
     found = cost(args)
-    if args.json:
-        show_json(found.to_json())
-    else:
-        say(show_cost(found))
+    tell(args, found, show_cost)
     return EXIT_MET if found.best is not None else EXIT_NOT_MET
 
 
@@ -130,10 +127,7 @@ def _compare(args: argparse.Namespace) -> int:
     from .requests import compare_ask
 
     found = compare_hardware(compare_ask(args))
-    if args.json:
-        show_json(found.to_json())
-    else:
-        say(show_comparison(found))
+    tell(args, found, show_comparison)
     return EXIT_MET if found.best is not None else EXIT_NOT_MET
 
 
@@ -153,12 +147,7 @@ def _catalog(args: argparse.Namespace) -> int:
     from .catalog import show_catalog
 
     document, text = show_catalog(args.what, args.name, args.catalog)
-    if args.json:
-        import msgspec
-
-        show_json(msgspec.json.encode(document))
-    else:
-        say(text)
+    tell(args, document, lambda _: text)
     return EXIT_MET
 
 
@@ -168,12 +157,7 @@ def _accuracy(args: argparse.Namespace) -> int:
     from .accuracy import run, show
 
     document = run(args.what, Path(args.truth), [Path(c) for c in args.configs or ()])
-    if args.json:
-        import msgspec
-
-        show_json(msgspec.json.encode(document))
-    else:
-        say(show(document))
+    tell(args, document, show)
     return EXIT_MET
 
 
@@ -183,10 +167,7 @@ def _bench(args: argparse.Namespace) -> int:
     from .bench_tables import show_bench
 
     found = bench(bench_ask(args), note)
-    if args.json:
-        show_json(found.to_json())
-    else:
-        say(show_bench(found))
+    tell(args, found, show_bench)
     return exit_code(found)
 
 
@@ -211,10 +192,7 @@ def _calibrate(args: argparse.Namespace) -> int:
         ),
         note,
     )  # fmt: skip
-    if args.json:
-        show_json(found.profile.to_json())
-    else:
-        say(show_calibrated(found.profile, str(found.folder), found.head))
+    tell(args, found.profile, lambda got: show_calibrated(got, str(found.folder), found.head))
     return EXIT_MET
 
 
@@ -230,10 +208,7 @@ def _selftest(args: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="neoserve-") as folder:
         found = selftest(Path(folder) / "truth.log", truth, duration_s=args.duration,
                          workers=args.workers, limit_s=args.limit)  # fmt: skip
-    if args.json:
-        show_json(found.to_json())
-    else:
-        say(show_selftest(found))
+    tell(args, found, show_selftest)
     return EXIT_MET if found.is_trusted else EXIT_NOT_MET
 
 
@@ -241,10 +216,7 @@ def _quality(args: argparse.Namespace) -> int:
     from .quality import exit_code, quality, quality_ask, show_quality
 
     found = quality(quality_ask(args), note)
-    if args.json:
-        show_json(found.to_json())
-    else:
-        say(show_quality(found))
+    tell(args, found, show_quality)
     return exit_code(found)
 
 
@@ -253,10 +225,7 @@ def _isa(args: argparse.Namespace) -> int:
 
     found = isa(IsaAsk(target=args.target, pid=args.pid, precision=args.precision,
                        only_named=args.kernels), note)  # fmt: skip
-    if args.json:
-        show_json(found.to_json())
-    else:
-        say(show_isa(found))
+    tell(args, found, show_isa)
     return exit_code(found)
 
 
@@ -276,10 +245,7 @@ def _verify(args: argparse.Namespace) -> int:
     from .verify import show_verified, verify
 
     found = verify(Path(args.run), args.head, args.repair, note)
-    if args.json:
-        show_json(found.to_json())
-    else:
-        say(show_verified(args.run, found))
+    tell(args, found, lambda checked: show_verified(args.run, checked))
     return EXIT_MET
 
 
@@ -291,10 +257,7 @@ def _claims(args: argparse.Namespace) -> int:
     if args.run or args.head or args.repair:
         raise AskError("--claims checks a table alone; leave run folder, --head and --repair out")
     found = verify_claims(Path(args.claims), args.catalog, not args.offline)
-    if args.json:
-        show_json(found.to_json())
-    else:
-        say(show_claims(found))
+    tell(args, found, show_claims)
     return exit_code(found)
 
 
@@ -305,10 +268,7 @@ def _dispatch_proof(args: argparse.Namespace) -> int:
         log=args.log, perf=args.perf, pid=args.pid, duration_s=args.duration, ran=args.ran
     )
     found = dispatch(ask, note)
-    if args.json:
-        show_json(found.to_json())
-    else:
-        say(show_dispatch(found))
+    tell(args, found, show_dispatch)
     return exit_code(found)
 
 
@@ -318,12 +278,7 @@ def _import(args: argparse.Namespace) -> int:
     from .exchange import import_results, show_imported
 
     found = import_results(Path(args.file), args.out)
-    if args.json:
-        import msgspec
-
-        show_json(msgspec.json.encode(found))
-    else:
-        say(show_imported(found))
+    tell(args, found, show_imported)
     return EXIT_MET
 
 
@@ -653,10 +608,16 @@ def say(text: str) -> None:
     sys.stdout.flush()
 
 
+def tell(args: argparse.Namespace, document: D, text_of: Callable[[D], str]) -> None:
+    """A command's answer: the document itself with --json, else its text."""
+    if args.json:
+        show_json(msgspec.json.encode(document))
+    else:
+        say(text_of(document))
+
+
 def show_json(document: bytes) -> None:
     """A document, readable by people too."""
-    import msgspec
-
     say(msgspec.json.format(document, indent=2).decode())
 
 

@@ -6,10 +6,10 @@ from ..errors import AskError
 from ..predict.cost import hourly_usd, price_basis
 from ..schema.answers import HardwareComparison, Side
 from ..schema.ask import PlanAsk
-from ..schema.prediction import Plan, Prediction
+from ..schema.prediction import Plan
 from ..schema.view import per_mtok_output
 from ..units import show_duration, show_usd, significant
-from .ask import answer_plan, machine_of
+from .ask import answer_plan, machine_of, trace_of, with_means
 from .money import MAX_MACHINES
 from .tables import table
 
@@ -18,6 +18,7 @@ def compare_hardware(ask: PlanAsk) -> HardwareComparison:
     """The first-ranked candidate of each machine alone. Raises AskError."""
     if not 1 <= len(ask.on) <= MAX_MACHINES:
         raise AskError(f"{len(ask.on)} machines; expected 1 to {MAX_MACHINES} in --on")
+    ask = ask.replace(workload=with_means(ask.workload, trace_of(ask.workload)))
     plans = [answer_plan(ask.replace(on=(name,), keep=1)) for name in ask.on]
     sides = tuple(_side(ask, name, plan) for name, plan in zip(ask.on, plans, strict=True))
     best = _best(sides, plans)
@@ -63,20 +64,17 @@ def _side(ask: PlanAsk, name: str, plan: Plan) -> Side:
 
 def _best(sides: tuple[Side, ...], plans: list[Plan]) -> int | None:
     """Cheapest, or without any price the fewest device-seconds a token."""
-    kept = [i for i, side in enumerate(sides) if plans[i].best is not None and not side.reason]
+    kept = {i: plan.best for i, plan in enumerate(plans) if plan.best is not None}
     priced = [i for i in kept if sides[i].cost is not None]
-    return min(priced or kept, key=lambda i: _worth(plans[i].best), default=None)
-
-
-def _worth(found: Prediction | None) -> float:
-    return per_mtok_output(found) if found is not None else float("inf")
+    return min(priced or kept, key=lambda i: per_mtok_output(kept[i]), default=None)
 
 
 def _summary(sides: tuple[Side, ...], best: int | None) -> str:
     told = "; ".join(f"{side.hardware} {_told(side)}" for side in sides)
     if best is None:
         return f"None of these keeps the SLO: {told}."
-    return f"Cheapest within what was asked (predicted): {sides[best].hardware}. {told}."
+    most = "Fewest device-seconds a token" if sides[best].cost is None else "Cheapest"
+    return f"{most} within what was asked (predicted): {sides[best].hardware}. {told}."
 
 
 def _told(side: Side) -> str:

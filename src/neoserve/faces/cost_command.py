@@ -10,11 +10,12 @@ from ..evidence.recommended import recommended
 from ..schema.answers import CostProjection
 from .money import measured_cost, project_cost
 from .requests import cost_asks
+from .results import LEDGER
 
 
 def cost(args: argparse.Namespace) -> CostProjection:
     """Raises AskError."""
-    if not (Path(args.model) / "ledger.jsonl").is_file():
+    if not (Path(args.model) / LEDGER).is_file():
         return project_cost(cost_asks(args), args.against)
     if args.on:
         raise AskError("a run was measured on its own host: leave --on out")

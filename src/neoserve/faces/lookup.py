@@ -8,7 +8,7 @@ from typing import Any
 from ..catalog import hardware as hw
 from ..catalog.files import bundled, key_of
 from ..catalog.models import bundled_names, find_model
-from ..errors import AskError, CatalogMiss
+from ..errors import AskError
 from ..predict.cost import price_basis
 from ..schema.answers import HardwareFacts, HardwareList, ModelFacts, ModelList
 
@@ -36,16 +36,7 @@ def list_models(name: str = "", limit: int | None = None) -> ModelList:
     names = [n for n in bundled_names() if name.lower() in n.lower()]
     if not names:
         names = [find_model(name, online=False).id]  # an alias; or it raises with nearest names
-    found: list[ModelFacts] = []
-    num_unknown = 0
-    for one in names:
-        if limit is not None and len(found) == _count(limit):
-            break
-        try:
-            found.append(_model(one))
-        except CatalogMiss:
-            num_unknown += 1  # bundled facts of an architecture that NeoServe cannot compute
-    return ModelList(models=tuple(found), num_matching=len(names) - num_unknown)
+    return ModelList(models=tuple(map(_model, names[: _count(limit)])), num_matching=len(names))
 
 
 def _count(limit: int | None) -> int | None:

@@ -49,14 +49,7 @@ _log = logging.getLogger(__name__)
 
 def make_server(desk: Desk) -> Server[Any]:
     """The tools and resources of a desk."""
-
-    limiters: list[anyio.CapacityLimiter] = []  # made in the loop that uses it
-
-    def limiter() -> anyio.CapacityLimiter:
-        if not limiters:
-            limiters.append(anyio.CapacityLimiter(MAX_AT_ONCE))
-        return limiters[0]
-
+    limiter = anyio.CapacityLimiter(MAX_AT_ONCE)
     offered = (*TOOLS, *WORK) if desk.campaigns else TOOLS
 
     async def list_tools(_: ServerRequestContext[Any, Any], __: Any) -> types.ListToolsResult:
@@ -75,7 +68,7 @@ def make_server(desk: Desk) -> Server[Any]:
                           "Bearer TOKEN")  # fmt: skip
         if tool.name == "start_tune":
             return await _started(ctx, tool, desk, given)
-        return await anyio.to_thread.run_sync(answered, tool, desk, given, limiter=limiter())
+        return await anyio.to_thread.run_sync(answered, tool, desk, given, limiter=limiter)
 
     async def list_resources(
         _: ServerRequestContext[Any, Any], __: Any
@@ -189,6 +182,7 @@ def resources(desk: Desk) -> list[types.Resource]:
             mime_type="text/markdown",
         )
     ]  # fmt: skip
+    paths = desk.results.runs()
     for run in list_runs(desk.results).runs:
         uri = f"{SCHEME}runs/{quote(run.id, safe='~')}"
         found.append(
@@ -196,7 +190,7 @@ def resources(desk: Desk) -> list[types.Resource]:
                            mime_type="application/json")
         )  # fmt: skip
         readme = f"{uri}/recipe/README.md"
-        if (desk.results.find(run.id) / "recipe" / "README.md").is_file():
+        if run.id in paths and (paths[run.id] / "recipe" / "README.md").is_file():
             found.append(
                 types.Resource(uri=readme, name=f"{run.id}-recipe", title=f"Recipe of {run.id}",
                                description="What serves it, and what it rests on.",

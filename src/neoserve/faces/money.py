@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from ..catalog.models import find_model
 from ..errors import AskError
-from ..predict.cost import HOURS_PER_MONTH, volume_rps
+from ..predict.cost import HOURS_PER_MONTH, fleet_for, volume_rps
 from ..recipe.served import served
 from ..schema.answers import CostProjection, MonthlyChoice
 from ..schema.ask import PredictAsk
 from ..schema.campaign import Recommendation
 from ..schema.prediction import Fleet, Prediction
 from ..units import show_count, show_usd
-from .ask import answer_predict, length_of
+from .ask import answer_predict, check_volume, length_of, trace_of, with_means
 from .tables import table
 
 MAX_MACHINES = 16
@@ -29,7 +29,8 @@ def project_cost(asks: Sequence[PredictAsk], against: float | None = None) -> Co
     volume = first.output_tokens_per_month
     if volume is None:
         raise AskError("no volume was given: say --output-tokens-per-month, for example 5e9")
-    asks = [_with_length(ask) for ask in asks]
+    workload = with_means(first.workload, trace_of(first.workload))
+    asks = [_with_length(ask.replace(workload=workload)) for ask in asks]
     answers = [answer_predict(ask) for ask in asks]
     choices = tuple(_choice(ask, found, volume, against)
                     for ask, found in zip(asks, answers, strict=True))  # fmt: skip
@@ -39,7 +40,7 @@ def project_cost(asks: Sequence[PredictAsk], against: float | None = None) -> Co
                      "give --slo for a fleet that keeps one.")  # fmt: skip
     return _projection(
         CostProjection(
-            basis="predicted", model=answers[0].model, workload=first.workload, slo=first.slo,
+            basis="predicted", model=answers[0].model, workload=workload, slo=first.slo,
             output_tokens_per_month=volume, utilization_share=first.utilization_share,
             choices=choices, best=None, against_usd_per_mtok=against, notes=tuple(notes),
             summary="",
@@ -124,8 +125,7 @@ def measured_cost(
     _check_against(against)
     if usd_per_hour is not None:
         found = found.replace(usd_per_hour=usd_per_hour, price_source="given")
-    if not 0 < volume <= 1e18:
-        raise AskError(f"--output-tokens-per-month is {volume:g}; expected more than 0, say 5e9")
+    check_volume(volume)
     base = MonthlyChoice(
         hardware=found.trial.host.cpu_model if found.trial else "",
         basis="measured",
@@ -155,15 +155,7 @@ def _certified(
     against: float | None,
 ) -> MonthlyChoice:  # fmt: skip
     capacity, hourly = speed * _SECONDS_PER_MONTH, found.usd_per_hour
-    replicas = max(1, -int(-volume // capacity))
-    fleet = Fleet(
-        replicas=replicas,
-        rate_rps=rate * volume / capacity,
-        capacity_rps=replicas * rate,
-        idle_share=1 - volume / (replicas * capacity),
-        usd_per_hour=None if hourly is None else replicas * hourly,
-        usd_per_month=None if hourly is None else replicas * hourly * HOURS_PER_MONTH,
-    )
+    fleet = fleet_for(rate * volume / capacity, rate, hourly)
     reason = "" if hourly is not None else "the run knows no price: tune with --price or --on"
     return _priced(
         base.replace(meets_slo=True, reason=reason), fleet, capacity, volume, against

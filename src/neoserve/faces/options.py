@@ -11,6 +11,8 @@ from msgspec import Struct
 from ..errors import AskError
 from ..units import parse_bytes, parse_duration_s, parse_share, parse_tokens
 
+MODEL_HELP = "bundled or hub id, checkpoint folder, config.json or GGUF file"
+
 
 class Option(Struct, frozen=True):
     """One option: flags, reader, placeholder, help."""

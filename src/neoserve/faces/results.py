@@ -96,9 +96,10 @@ def files_of(run: Path) -> tuple[str, ...]:
     found: list[str] = []
     for folder, names, files in os.walk(run):
         names.sort()
-        here = Path(folder)
-        found += [(here / f).relative_to(run).as_posix() for f in sorted(files)
-                  if stat.S_ISREG((here / f).lstat().st_mode)]  # fmt: skip
+        below = [Path(folder) / name for name in sorted(files)]
+        # A file of a live run may be gone by now: it is none.
+        found += [file.relative_to(run).as_posix() for file in below
+                  if file.is_file() and not file.is_symlink()]  # fmt: skip
         if len(found) > _MAX_LISTED:
             break
     return tuple(found[:_MAX_LISTED])

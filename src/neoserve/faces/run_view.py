@@ -14,7 +14,7 @@ from ..evidence.verify import trial_of
 from ..measure.figures import Setting
 from ..recipe.served import served
 from ..schema.base import Document
-from ..schema.campaign import Campaign, Recommendation, SearchPlan, Told
+from ..schema.campaign import Campaign, Recommendation, SearchPlan, Standing, Told
 from ..schema.capacity import MaxRate
 from ..schema.engine import EngineConfig
 from ..schema.evidence import Manifest
@@ -24,7 +24,7 @@ from ..schema.trial import Trial
 from ..tune.campaign import told_of
 from ..tune.conclude import conclude
 from ..units import significant
-from .results import Results, files_of
+from .results import LEDGER, Results, files_of
 from .tune_tables import answer
 
 D = TypeVar("D", bound=Document)
@@ -67,6 +67,12 @@ class Folder:
             return kinds[-1] not in ("run", "started")
         ends = [i for i, kind in enumerate(kinds) if kind == "recommendation"]
         return bool(ends) and not {"started", "quality", "crash"} & set(kinds[ends[-1] :])
+
+    def standings(self) -> tuple[Standing, ...]:
+        """Where each candidate ended, or stands so far; () before the first job is over."""
+        if self.plan is None or not self.told:
+            return ()
+        return conclude(self.plan, self.told, is_over=self.is_done()).standings
 
     def settings(self, told: Told | None) -> str:
         """Of the candidate that a job was of."""
@@ -133,7 +139,7 @@ def _status(folder: Folder) -> RunStatus:
         return "live"
     if folder.is_done():
         return "ended"
-    age_s = time.time() - (folder.path / "ledger.jsonl").stat().st_mtime
+    age_s = time.time() - (folder.path / LEDGER).stat().st_mtime
     return "live" if age_s < _FRESH_S else "stopped"
 
 
@@ -193,7 +199,7 @@ def view_run(results: Results, run: str) -> RunView:
         slo=campaign.slo if campaign else last.slo if last else None,
         host=_host(path),
         candidates=plan.candidates if plan else (),
-        standings=conclude(plan, folder.told).standings if plan and folder.told else (),
+        standings=folder.standings(),
         doing=_doing(folder),
         recommendation=folder.recommendation(),
         max_rate=folder.max_rate(),

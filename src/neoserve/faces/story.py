@@ -9,19 +9,10 @@ from ..recipe.claims import latencies, load
 from ..schema.campaign import Standing, Told
 from ..schema.runs import TrialStory
 from ..schema.trial import EngineFacts, Trial
-from ..tune.conclude import conclude
 from ..units import show_usd, significant
 from .results import Results
 from .run_view import Folder, job_of, verdict
-
-PURPOSES = {
-    "scout": "a rough look for the first candidate's limit",
-    "probe": "is it as good as the leader, at the leader's rate?",
-    "climb": "a step in the search for its limit",
-    "settle": "its limit again, on other requests",
-    "certify": "proof on fresh requests",
-    "refute": "disproof just above, on fresh requests",
-}
+from .tune_view import PURPOSES
 
 
 def explain_trial(results: Results, run: str, number: int | None = None) -> TrialStory:
@@ -35,7 +26,8 @@ def explain_trial(results: Results, run: str, number: int | None = None) -> Tria
         raise AskError(f"trial is {chosen}; {run} has trials 1 to {len(folder.trials)}")
     link = folder.trials[chosen - 1]
     trial, told = trial_of(link.entry), job_of(link)
-    standing = _standing(folder, told)
+    standings = folder.standings()
+    standing = standings[told.job.candidate] if told and standings else None
     settings = folder.settings(told)
     return TrialStory(
         run=run,
@@ -65,12 +57,6 @@ def _proof(folder: Folder) -> int:
     return len(folder.trials)
 
 
-def _standing(folder: Folder, told: Told | None) -> Standing | None:
-    if told is None or folder.plan is None:
-        return None
-    return conclude(folder.plan, folder.told).standings[told.job.candidate]
-
-
 def _summary(number: int, trial: Trial, settings: str, link: Link) -> str:
     what = settings or trial.engine.version or trial.engine.engine
     return (
@@ -93,7 +79,7 @@ def _story(
     found += _facts(trial.facts)
     if told is not None:
         purpose = told.job.purpose
-        found.append(f"What for: {purpose}, {PURPOSES.get(purpose, 'a load')}.")
+        found.append(f"What for: {purpose} ({PURPOSES[purpose]}).")
     found.append(
         f"Load: {_load(trial)}, {trial.num_judged} of {trial.num_planned} planned requests "
         f"judged, {trial.num_ok} of them served; it ended because: {trial.stop}."
@@ -111,7 +97,7 @@ def _story(
             f"({trial.cost.price_source})."
         )
     if standing is not None:
-        found.append(f"Where its settings ended: {standing.state}: {standing.reason}.")
+        found.append(f"Where its settings stand: {standing.state}: {standing.reason}.")
         if standing.quality is not None:
             found.append(f"Quality {standing.quality.verdict}: {standing.quality.reason}.")
     return [*found, *(f"Note: {note}." for note in trial.notes)]

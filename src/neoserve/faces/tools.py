@@ -11,6 +11,7 @@ from typing import Any
 
 from ..errors import AskError
 from ..evidence.recommended import recommended
+from ..recipe.bundle import KINDS
 from ..schema.answers import CostProjection, HardwareComparison, HardwareList, ModelList
 from ..schema.base import Document
 from ..schema.evidence import Verified
@@ -27,6 +28,7 @@ from .options import (
     COMPARE,
     COST,
     ENGINE,
+    MODEL_HELP,
     MONEY,
     OFFLINE,
     ONE,
@@ -44,12 +46,9 @@ from .tool import Desk, Tool
 from .verify import verify
 
 _LISTED = 5  # by default: an answer has to leave room for others
-_TO = ("run", "compose", "systemd", "k8s", "kserve", "vllm", "dockerfile", "cost", "checkpoint",
-       "all")  # fmt: skip
 
 
-MODEL = Option(("--model",), "bundled or hub id, checkpoint folder, config.json or GGUF file",
-               default="")  # fmt: skip
+MODEL = Option(("--model",), MODEL_HELP, default="")
 ON = Option(("--on",), "catalog id, cloud instance or a count of one, e.g. H100-SXM, c8g.4xlarge, "
             "8xL40S", default="")  # fmt: skip
 MANY_ON = Option(("--on",), "machines, e.g. L4, L40S, c8g.4xlarge; text has commas between them",
@@ -175,8 +174,8 @@ TOOLS: tuple[Tool, ...] = (
         "The file that starts what a campaign picked, with the measured arguments word for word, "
         "the certified rate and the ledger head; `to` names its kind.",
         (RUN,
-         Option(("--to",), "what is to run it; all lists every file's digest", choices=_TO,
-                default="run"),
+         Option(("--to",), "what is to run it; all lists every file's digest",
+                choices=(*KINDS, "all"), default="run"),
          VOLUME),
         (), Written, _recipe,
     ),

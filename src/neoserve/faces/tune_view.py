@@ -11,7 +11,7 @@ from ..tune.history import History
 from ..units import show_duration, significant
 from .progress import Live
 
-_DOING = {
+PURPOSES = {
     "scout": "roughly, where is its limit?",
     "probe": "is it as good as the leader?",
     "climb": "looking for its limit",
@@ -46,7 +46,7 @@ class View:
             self._live.say(self._note, f"{self._place(job)} {shown.show()}  ({shown.origin})")
         load = f" {_rate(job.rate_rps)}, up to {job.num_requests} requests:" if job.rate_rps else ""
         left = _left(History(self._plan, told))
-        self.say(f"{job.purpose}:{load} {_DOING[job.purpose]}{left}")
+        self.say(f"{job.purpose}:{load} {PURPOSES[job.purpose]}{left}")
 
     def told(self, told: Sequence[Told]) -> None:
         """What it showed, and who leads."""

@@ -115,12 +115,13 @@ class Capacity(Document, frozen=True):
 EndedBy = Literal["done", "time", "trials", "money", "interrupted"]
 
 State = Literal[
-    "pick", "tie", "finalist", "slower", "rejected", "quality", "crashed", "void", "untried"
-]
+    "pick", "tie", "finalist", "slower", "rejected", "quality", "crashed", "void", "untried",
+    "leads", "begun", "waits",  # of a search that is not over, for pick, rejected and untried
+]  # fmt: skip
 
 
 class Standing(Document, frozen=True, kw_only=True):
-    """Where one candidate ended, and why."""
+    """Where one candidate ended, or stands so far, and why."""
 
     candidate: Candidate
     state: State

@@ -20,11 +20,11 @@ class Findings(NamedTuple):
     ended_by: EndedBy
 
 
-def conclude(plan: SearchPlan, told: Sequence[Told]) -> Findings:
-    """The end of a search that is over, or what stands where it was left."""
+def conclude(plan: SearchPlan, told: Sequence[Told], *, is_over: bool = True) -> Findings:
+    """The end of a search; of one that goes on, or may be resumed, what stands so far."""
     history = History(plan, told)
     pick = chosen(history)
-    standings = tuple(_standing(history, i, pick) for i in range(len(plan.candidates)))
+    standings = tuple(_standing(history, i, pick, is_over) for i in range(len(plan.candidates)))
     repeated = any(history.spread(i) is not None for i in history.begun() if i)
     return Findings(
         pick=pick,
@@ -35,8 +35,8 @@ def conclude(plan: SearchPlan, told: Sequence[Told]) -> Findings:
     )
 
 
-def _standing(history: History, candidate: int, pick: int) -> Standing:
-    state, reason = _state(history, candidate, pick)
+def _standing(history: History, candidate: int, pick: int, is_over: bool) -> Standing:
+    state, reason = _state(history, candidate, pick, is_over)
     checks = [t.seen.quality for t in history.of(candidate, "quality") if t.seen.quality]
     jobs = history.of(candidate)
     return Standing(
@@ -50,8 +50,8 @@ def _standing(history: History, candidate: int, pick: int) -> Standing:
     )
 
 
-def _state(history: History, candidate: int, pick: int) -> tuple[State, str]:
-    """Where it ended, with a sentence."""
+def _state(history: History, candidate: int, pick: int, is_over: bool) -> tuple[State, str]:
+    """Where it ended or stands, with a sentence."""
     estimate, best = history.score(candidate), history.score(pick)
     if crash := history.crash(candidate):
         return "crashed", crash
@@ -61,21 +61,25 @@ def _state(history: History, candidate: int, pick: int) -> tuple[State, str]:
         reasons = f"{len(history.of(candidate))} jobs could not be judged"
         return "void", reasons
     if not history.of(candidate):
-        return "untried", "the search ended before its turn"
-    if candidate == pick:
+        if is_over:
+            return "untried", "the search ended before its turn"
+        return "waits", "its turn has not come"
+    if candidate == pick and (is_over or estimate is not None):
         rate = history.estimate_rps(candidate)
-        return "pick", "no rate kept the SLO" if rate is None else f"holds about {rate:.3g}/s"
+        holds = "no rate kept the SLO" if rate is None else f"holds about {rate:.3g}/s"
+        return "pick" if is_over else "leads", holds
     if estimate is None or best is None:
-        return "rejected", _rejection(history, candidate)
-    share = estimate / best - 1
-    about = f"holds about {history.estimate_rps(candidate):.3g}/s, {share:+.1%} beside the pick"
+        is_tried_now = not is_over and history.told[-1].job.candidate == candidate
+        return "begun" if is_tried_now else "rejected", _last_load(history, candidate)
+    share, beside = estimate / best - 1, "the pick" if is_over else "the leader"
+    about = f"holds about {history.estimate_rps(candidate):.3g}/s, {share:+.1%} beside {beside}"
     if abs(share) <= noise(history):
         return "tie", f"{about}: within the noise floor"
     settled = history.of(candidate, "settle")
     return ("finalist", about) if settled else ("slower", about)
 
 
-def _rejection(history: History, candidate: int) -> str:
+def _last_load(history: History, candidate: int) -> str:
     last = history.of(candidate, "scout", "probe", "climb")[-1]
     rate = f"{last.job.rate_rps:.3g}/s"
     if last.seen.saturated:

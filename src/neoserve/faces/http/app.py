@@ -20,17 +20,13 @@ from ..tool import Desk
 from ..tools import BY_NAME
 from .answers import document, on_error, on_http, on_invalid, words_of
 from .guard import Guard, Rules
-from .openapi import describe
+from .openapi import POSTED, describe
 from .pages import Page, read_pages
 from .runs import add_runs
 from .work import add_campaigns, add_status
 
 MAX_AT_ONCE = 2  # questions that are computed; others wait
 MAX_WAITING = 16
-_POSTED = {
-    "predict": "predict", "plan": "recommend_config", "cost": "project_cost",
-    "compare_hardware": "compare_hardware",
-}  # fmt: skip
 _PLAN_KEEPS = 50  # as `neoserve plan` does; agents get fewer
 
 
@@ -45,14 +41,19 @@ class Served(NamedTuple):
 
 def make_app(served: Served) -> Guard:
     """The ASGI application, guarded."""
-    manager = _add_mcp(served)
+    manager: Any = None
+    routes: list[Any] = []
+    if served.mcp is not None:
+        from ..mcp import http_routes
+
+        manager, routes = http_routes(served.mcp)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         try:
             async with AsyncExitStack() as stack:
                 if manager is not None:
-                    await stack.enter_async_context(manager.session_manager.run())
+                    await stack.enter_async_context(manager.run())
                 yield
         finally:
             if served.desk.campaigns is not None:
@@ -69,35 +70,19 @@ def make_app(served: Served) -> Guard:
     add_status(app, served.desk, served.rules)
     if served.desk.campaigns is not None:
         add_campaigns(app, served.desk, served.desk.campaigns)
-    if manager is not None:
-        app.router.routes.extend(manager.routes)
+    app.router.routes.extend(routes)
     _add_pages(app, read_pages(served.web) if served.web else read_pages())
     describe(app)
     return Guard(app, served.rules)
 
 
-class _Mcp(NamedTuple):
-    session_manager: Any
-    routes: list[Any]
-
-
-def _add_mcp(served: Served) -> _Mcp | None:
-    if served.mcp is None:
-        return None
-    from ..mcp import http_routes
-
-    return _Mcp(*http_routes(served.mcp))
-
-
 def _add_questions(app: FastAPI, served: Served) -> None:
-    limiter: list[anyio.CapacityLimiter] = []  # made in the loop that uses it
+    limiter = anyio.CapacityLimiter(MAX_AT_ONCE)
 
     async def computed(work: Callable[[], Any]) -> Any:
-        if not limiter:
-            limiter.append(anyio.CapacityLimiter(MAX_AT_ONCE))
-        if limiter[0].statistics().tasks_waiting >= MAX_WAITING:
+        if limiter.statistics().tasks_waiting >= MAX_WAITING:
             raise HTTPException(429, "too many questions at once; ask again in a moment")
-        return await anyio.to_thread.run_sync(work, limiter=limiter[0])
+        return await anyio.to_thread.run_sync(work, limiter=limiter)
 
     def add(path: str, name: str) -> None:
         tool = BY_NAME[name]
@@ -111,7 +96,7 @@ def _add_questions(app: FastAPI, served: Served) -> None:
         app.add_api_route(f"/api/{path}", answer, methods=["POST"], summary=tool.title,
                           description=tool.help, operation_id=path)  # fmt: skip
 
-    for path, name in _POSTED.items():
+    for path, name in POSTED.items():
         add(path, name)
 
     @app.get("/api/hardware", summary=BY_NAME["list_hardware"].title, operation_id="hardware")

@@ -14,12 +14,12 @@ from ..tool import FILES
 from ..tools import BY_NAME
 from ..words import json_schema
 
-_ASKED = {
+POSTED = {  # route -> tool
     "predict": "predict", "plan": "recommend_config", "cost": "project_cost",
     "compare_hardware": "compare_hardware",
 }  # fmt: skip
 _ANSWERED: dict[str, type[Document]] = {
-    **{path: BY_NAME[name].answer for path, name in _ASKED.items()},
+    **{path: BY_NAME[name].answer for path, name in POSTED.items()},
     "hardware": BY_NAME["list_hardware"].answer, "models": BY_NAME["list_models"].answer,
     "runs": BY_NAME["list_runs"].answer, "run": RunView, "recommendation": Recommendation,
     "trial": BY_NAME["explain_trial"].answer, "verify": BY_NAME["verify_ledger"].answer,
@@ -63,8 +63,8 @@ def _described(app: FastAPI) -> dict[str, Any]:
 
 def _describe(operation: dict[str, Any], by_type: dict[Any, Any]) -> None:
     name = operation["operationId"]
-    if name in _ASKED:
-        tool = BY_NAME[_ASKED[name]]
+    if name in POSTED:
+        tool = BY_NAME[POSTED[name]]
         words = [option for option in tool.words if option.name not in FILES]
         operation["requestBody"] = {"required": True, "content": {
             "application/json": {"schema": json_schema(words, tool.required)}}}  # fmt: skip
