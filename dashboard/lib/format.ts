@@ -4,10 +4,16 @@
 export function significant(value: number, digits = 3): string {
   if (value === 0 || !Number.isFinite(value)) return String(value);
   const exponent = Number(value.toExponential(digits - 1).split("e")[1]);
-  const decimals = Math.max(0, digits - 1 - exponent);
-  return value.toLocaleString("en-US", {
-    minimumFractionDigits: decimals, maximumFractionDigits: decimals,
-  });
+  return fixed(value, Math.max(0, digits - 1 - exponent));
+}
+
+/** With separators, rounded as Python does: what the number really holds, halves to even. */
+function fixed(value: number, decimals: number): string {
+  const exact = value.toFixed(100); // all that is behind the point, for what is printed here
+  const cut = exact.slice(0, decimals - 100);
+  const isEvenHalf = /^50*$/.test(exact.slice(decimals - 100)) && /[02468]\.?$/.test(cut);
+  const [whole, rest] = (isEvenHalf ? cut : value.toFixed(decimals)).split(".");
+  return whole.replace(/\B(?=(\d{3})+$)/g, ",") + (rest ? `.${rest}` : "");
 }
 
 export function duration(seconds: number): string {
@@ -33,9 +39,7 @@ export function bytes(count: number): string {
 }
 
 export function usd(value: number): string {
-  return Math.abs(value) >= 100
-    ? `$${Math.round(value).toLocaleString("en-US")}`
-    : `$${significant(value)}`;
+  return `$${Math.abs(value) >= 100 ? fixed(value, 0) : significant(value)}`;
 }
 
 /** 12345678 → "12.3 M". */

@@ -47,7 +47,8 @@ def text_of_cases() -> str:
 
 
 def numbers(draw: random.Random, low: int, high: int) -> list[float]:
-    return [0.0, 1.0, 99.96, *(10 ** draw.uniform(low, high) for _ in range(60))]
+    halves = (0.125, 0.0625, 4.225, 1.005, 182.5, 1001.5)  # exact ones, and two that only look so
+    return [0.0, 1.0, 99.96, *halves, *(10 ** draw.uniform(low, high) for _ in range(60))]
 
 
 def shown(show: Any, values: list[float]) -> list[dict[str, Any]]:
