@@ -28,6 +28,7 @@ from latency_arrays import FLAGS, Array
 from latency_items import Item, read_items, thinned
 from latency_problem import COEFFICIENTS, GROUPS, Name, Problem, Truth, names_of
 from operator_rows import Operators, read_operators
+from run_rows import OWN, read_profiles
 
 from neoserve.catalog.coefficients import engine_era, engine_family
 from neoserve.faces import latency as face
@@ -88,7 +89,8 @@ def document(problem: Problem, theta: Array, rows: list[dict[str, str]]) -> Any:
                 factor |= _evidence(truth.items, groups[group, key], by_row)
     used = {item.case.source for item in truth.items}
     licences = {r["source"]: r["licence"] for r in rows if r["source"] in used}
-    fitted_on = "the primary rows of latency_dev.csv"
+    licences |= {source: "Apache-2.0" for source in used if source.startswith(OWN)}
+    fitted_on = "the primary rows of latency_dev.csv and latency_cpu_rows.csv, our own profiles"
     if problem.operators is not None:
         licences[KERNELS] = KERNELS_LICENCE
         fitted_on += f", and {len(problem.operators.keys)} kernels of tests/data/operators.csv"
@@ -215,10 +217,13 @@ def main() -> int:
     parser.add_argument("--rows-per-series", type=int, default=10, help="kept in each fold's fit")
     parser.add_argument("--residuals", type=Path, help="write every prediction here")
     parser.add_argument("--operators", type=Path, help="kernel times: sample_operators.py's CSV")
+    parser.add_argument("--rows", type=Path, nargs="*", default=[], help="more rows, as TRUTH's")
+    parser.add_argument("--profiles", type=Path, nargs="*", default=[], help="calibration runs")
     args = parser.parse_args()
     operators = read_operators(args.operators) if args.operators else None
-    rows = list(csv.DictReader(args.truth.open(newline="")))
+    rows = [row for path in (args.truth, *args.rows) for row in csv.DictReader(path.open())]
     items, resolver, ruled_out = read_items(rows, FLAGS)
+    items += read_profiles(args.profiles)
     print("left out by rule:", dict(ruled_out))
     print("not named:", sum(resolver.unnamed.values()), resolver.unnamed.most_common(5))
     entries = json.loads(args.use.read_text())["coefficients"] if args.use else None

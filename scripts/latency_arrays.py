@@ -16,13 +16,13 @@ from neoserve.catalog.coefficients import coefficients_for
 from neoserve.predict.attention import is_packed, spans, states
 from neoserve.predict.cache import kv_dtype_of
 from neoserve.predict.collectives import collectives, data_ranks
-from neoserve.predict.formats import half_flops_per_s, route_of
+from neoserve.predict.formats import cores_of, half_flops_per_s, route_of
 from neoserve.predict.server import limits_of
 from neoserve.predict.step import ROLES, activation_bytes
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 FLAGS = ("single_tpot", "batched_tpot", "ttft", "batch_prefill", "prefill_rate", "e2e_single",
-         "e2e_batched", "throughput", "tput256")  # fmt: skip
+         "e2e_batched", "throughput", "tput256", "openloop_tpot")  # fmt: skip
 _LINEAR, _EXPERTS, _SPANS = 4, 2, 4  # matrices beside the head, kinds of experts, of attention
 _MULTIPLIED = {"fp8": 1, "int8": 2, "int4": 2, "fp4": 3, "nvfp4": 3, "mxfp4": 3}  # dtype_share
 EXPERT_KINDS = ("fp8", "int8", "fp4", "block", "unpacked")  # expert_dtype_share, from 1
@@ -51,6 +51,7 @@ def _row(item: Item) -> dict[str, Any]:
     mode = case.load_mode
     return {
         "bandwidth": hardware.bandwidth_bytes_per_s, "half_peak": half,
+        "cores": cores_of(hardware), "shared_cache": case.shared_cache,
         "blocks": shape.num_blocks, "moe_layers": shape.moe_layers,
         "state_layers": shape.state_layers, "pipeline": d.pipeline_parallel,
         "data": data_ranks(d), "eager": d.enforce_eager,
@@ -62,6 +63,7 @@ def _row(item: Item) -> dict[str, Any]:
         "prompt": float(w.prompt_tokens), "output": float(w.output_tokens),
         "steps": max(w.output_tokens - 1.0, 0.0), "context": w.prompt_tokens + w.output_tokens / 2,
         "in_flight": float(w.concurrency), "replicas": d.replicas,
+        "open_rate": w.rate_rps if mode == "open_loop" else 0.0,
         "burst_share": case.burst_share, "bench_prompt": float(case.bench_prompt_tokens),
         "wait_steps": case.wait_steps, "varied": case.varied, "rate_mean": case.rate_mean,
         "static": mode in ("static_batch", "burst", "offline"), "closed": mode == "closed_loop",
@@ -160,7 +162,8 @@ class Rows:
         self._zero = np.zeros_like(g["prompt"])
         memory, packed = c["memory_share"], c["packed_share"]
         kinds = (g[f"matrix_{name}"] for name in ("dtype", "unpacked", "block"))
-        flops = g["matrix_peak"] * matrix_share(*kinds, c)
+        together = 1.0 / (1.0 + c["core_drag"] * g["cores"])
+        flops = g["matrix_peak"] * matrix_share(*kinds, c) * together[:, None]
         read = (g["bandwidth"] * memory)[:, None] * np.where(
             g["matrix_packed"], packed[:, None], 1.0
         )
@@ -171,9 +174,9 @@ class Rows:
             g["expert_bytes"] * (busiest / (read * c["expert_memory_share"]))[:, None]
         )
         share = c["expert_share"] * expert_share(g["expert_kind"], c)
-        flops = g["expert_peak"] * c["matrix_share"] * share
+        flops = g["expert_peak"] * c["matrix_share"] * share * together
         self.expert_token_s = g["expert_flops"] * (busiest / flops)[:, None]
-        attend = (g["half_peak"] * c["attention_share"])[:, None]
+        attend = (g["half_peak"] * c["attention_share"] * together)[:, None]
         read = g["bandwidth"] * c["kv_share"] * np.where(g["kv_packed"], c["kv_packed_share"], 1.0)
         self.seen_s = g["attention_bytes"] / read[:, None]
         self.decode_pair_s = g["attention_decode_flops"] / attend
@@ -221,7 +224,8 @@ class Rows:
         span, stride = g["attention_span"], g["attention_stride"]
         seen = np.minimum(g["context"][:, None] / stride, span) * decoding[:, None]
         pairs = np.minimum(prompt_context[:, None] / stride, span) * mine[:, None]
-        compute = (seen * self.decode_pair_s).sum(1) + (pairs * self.prompt_pair_s).sum(1)
+        each = np.where(g["shared_cache"], decoding, 1.0)
+        compute = each * (seen * self.decode_pair_s).sum(1) + (pairs * self.prompt_pair_s).sum(1)
         seconds = seconds + overlap((seen * self.seen_s).sum(1), compute, power)
         seconds = seconds + overlap(decoding * self.state_s, mine * self.scan_s, power)
         launched = (g["eager"] > 0) | (prompt > 0)
@@ -257,7 +261,8 @@ class Rows:
         waves = np.ceil(batch / g["slots"])
         size = batch / waves
         chunks = np.maximum(1.0, np.ceil(size * g["prompt"] / g["chunk"]))
-        each_s = self.step_s(size * g["prompt"] / chunks, g["prompt"] / 2, zero)
+        seen = g["prompt"] / 2 * np.where(g["shared_cache"], size, 1.0)
+        each_s = self.step_s(size * g["prompt"] / chunks, seen, zero)
         serial_s = self.c["request_serial_s"] * size
         prefill_s = self._host_s() + chunks * each_s
         decode_s = self.step_s(zero, zero, size)
@@ -321,6 +326,31 @@ class Rows:
         queued_s = np.where(g["in_flight"] > running, g["in_flight"] / rate - service_s, 0.0)
         return rate, ttft_s + queued_s + g["wait_steps"] * decode_s, tpot_s
 
+    def _open_tpot(self) -> Array:
+        """neoserve.predict.serve.open_loop's TPOT; 1 where the load is not of a rate."""
+        here = self.g["open_rate"] > 0
+        found = np.ones_like(self.g["open_rate"])
+        if here.any():
+            g, c = ({k: v[here] for k, v in part.items()} for part in (self.g, self.c))
+            found[here] = Rows(g, c)._open_tpots()
+        return found
+
+    def _open_tpots(self) -> Array:
+        asked, slots = self.g["open_rate"], self.g["slots"]
+
+        def point(decodes: Array) -> tuple[Array, Array, Array]:
+            decode_s, work_s, _ = self._costs(np.minimum(1.0 + decodes, slots))
+            rate = decodes / (self.g["steps"] * decode_s + decodes * work_s)
+            return rate, decode_s, work_s
+
+        low, high = np.zeros_like(slots), slots.copy()
+        for _ in range(3 * _STEPS):
+            middle = (low + high) / 2
+            below = point(middle)[0] < asked
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        rate, decode_s, work_s = point(high)
+        return np.asarray(decode_s / np.maximum(1.0 - np.minimum(rate, asked) * work_s, 1e-9))
+
     def _prefill_rate(self) -> Array:
         g = self.g
         bench = g["bench_prompt"] > 0
@@ -328,7 +358,8 @@ class Rows:
         depth = np.where(bench & (g["prompt"] > 1), g["prompt"], 0.0)
         batch = np.where(bench | (g["closed"] > 0), 1.0, g["in_flight"])
         chunks = np.maximum(1.0, np.ceil(batch * tokens / g["chunk"]))
-        step_s = self.step_s(batch * tokens / chunks, depth + tokens / 2, self._zero)
+        seen = (depth + tokens / 2) * np.where(g["shared_cache"] & ~bench, batch, 1.0)
+        step_s = self.step_s(batch * tokens / chunks, seen, self._zero)
         return np.asarray(batch * tokens / (chunks * step_s))
 
     def predictions(self) -> Array:
@@ -353,7 +384,7 @@ class Rows:
         e2e = np.where(static, batch["e2e"], ttft_s + g["steps"] * tpot_s)
         output = g["replicas"] * tokens
         return np.stack([tpot, tpot, ttft, batch["prefill"], self._prefill_rate(), e2e, e2e, output,
-                         output], 1)  # fmt: skip
+                         output, self._open_tpot()], 1)  # fmt: skip
 
 
 def _root(excess: Any, high: Array) -> Array:

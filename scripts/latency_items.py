@@ -16,6 +16,9 @@ from neoserve.schema.hardware import HardwareSpec
 from neoserve.schema.model import ModelSpec
 
 
+QUIET_SHARE = 0.5  # of the highest rate that a series served
+
+
 class Item(NamedTuple):
     """One row, resolved."""
 
@@ -74,18 +77,19 @@ def read_items(
 ) -> tuple[list[Item], Resolver, Counter[str]]:
     """All primary rows of modelled regimes, and what was left out, by rule.
 
-    Loads of a rate are left out, too: their times near saturation say how near, not how fast.
+    Of loads of a rate only quiet ones are kept: near saturation times say how near, not how fast.
     """
     resolver, ruled_out = Resolver(), Counter[str]()
+    quiet = quiet_loads(rows)
     items = []
     for row in rows:
         if not rows_of.plain_flags(row):
             continue
         if reason := rows_of.left_out(row):
             ruled_out[reason] += 1
-        elif row.get("load_mode") == "open_loop":
-            ruled_out["an open load"] += 1
-        elif item := resolver.item(row, flags):
+        elif (is_open := row.get("load_mode") == "open_loop") and row["id"] not in quiet:
+            ruled_out["an open load near saturation"] += 1
+        elif item := resolver.item(row, ("openloop_tpot",) if is_open else flags):
             items.append(item)
     doubts = [face.suspicion(face.Resolved(*item[:4])) for item in items]
     warm = {rows_of.series(i.case) for i, d in zip(items, doubts, strict=True) if d == face.WARM}
@@ -97,6 +101,25 @@ def read_items(
         else:
             kept.append(item)
     return kept, resolver, ruled_out
+
+
+def quiet_loads(rows: Sequence[dict[str, str]]) -> set[str]:
+    """Loads of a rate that is at most half of the highest that their series served.
+
+    Rows without a served rate, and those of a stated number of requests, which are simulated, are
+    not: an average from start to end is of no one load.
+    """
+    served: dict[tuple[str, ...], list[tuple[float, str]]] = defaultdict(list)
+    for row in rows:
+        rate = rows_of.number(row, "output_tok_s_total")
+        if row.get("load_mode") == "open_loop" and rate > 0 and not row.get("num_prompts"):
+            key = (row["source"], row["engine"], row["model"], row["gpu_or_cpu"], row["isl"],
+                   row["weight_dtype"], row["num_devices"])  # fmt: skip
+            served[key].append((rate, row["id"]))
+    return {
+        name for series in served.values() for rate, name in series
+        if len(series) > 2 and rate <= QUIET_SHARE * max(series)[0]
+    }  # fmt: skip
 
 
 def thinned(items: Sequence[Item], keep: int) -> list[Item]:

@@ -44,6 +44,7 @@ COEFFICIENTS = {
     "dtype_share.fp4": Coefficient(0.60, "factor on matrix_share when multiplying fp4", "cev"),
     "block_share": Coefficient(0.9, "factor on matrix_share for block-scaled fp8", "cv"),
     "unpack_share": Coefficient(0.80, "factor on matrix_share where weights are unpacked", "cvp"),
+    "core_drag": Coefficient(0.01, "what each core of a CPU takes from all in products", "ev", 0.8),
     "attention_share": Coefficient(0.40, "share of the 16-bit peak in prompt attention", "cevp"),
     "overlap_power": Coefficient(2.0, "p - 1 of the norm that joins reading, multiplying", "cv"),
     "layer_s": Coefficient(10e-6, "gaps between kernels, per decoder layer", "cevp"),

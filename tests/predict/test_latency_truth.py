@@ -280,7 +280,8 @@ def test_a_stated_kv_dtype_outweighs_the_script() -> None:
     ("engine", "year", "notes", "wanted"),
     [("vLLM", "2025", "measured=2025-10-29", "0.11.0"), ("vLLM", "2025", "measured=2026-02-01", ""),
      ("TensorRT-LLM", "2024", "", "0.9.0"), ("SGLang", "2024", "", "0.4.0"),
-     ("TensorRT-LLM", "2025", "", ""), ("llama.cpp", "2024", "", "")],
+     ("TensorRT-LLM", "2025", "", ""), ("llama.cpp", "2024", "", "2024.1"),
+     ("llama.cpp", "2025", "measured=2025-02", "2024.1"), ("llama.cpp", "2025", "", "")],
 )  # fmt: skip
 def test_a_row_without_a_version_has_that_of_its_time(
     engine: str, year: str, notes: str, wanted: str

@@ -7,6 +7,7 @@ family. A class or family with few rows has a factor near one: it falls back to 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
@@ -62,7 +63,10 @@ _ERAS = {
     "vllm-v0": ((0, 0), (0, 6)),
     "tensorrt-llm": ((0, 0), (1, 0)),
     "sglang": ((0, 0), (0, 5)),
+    # Caches split by request, products of weights that are laid out for it (K-quants, too).
+    "llama.cpp": ((0, 0), (2025, 8)),
 }
+_SPLIT_BUILD = 5921  # llama.cpp's first of 17 July 2025
 
 
 def engine_era(engine: str, version: str = "") -> str:
@@ -73,7 +77,9 @@ def engine_era(engine: str, version: str = "") -> str:
     starts = _ERAS.get(family)
     if not starts:
         return family
-    at = release_of(version) or starts[-1]
+    build = re.fullmatch(r"b(\d+)", version)
+    early = build is not None and int(build[1]) < _SPLIT_BUILD
+    at = starts[0] if early else release_of(version) or starts[-1]
     first = max((start for start in starts if start <= at), default=starts[0])
     return f"{family}-{first[0]}.{first[1]}"
 
@@ -262,9 +268,8 @@ def unhindered(known: Coefficients) -> Coefficients:
     ideal: dict[str, Any] = {n: 1.0 for n in values if n.endswith("_share") and n not in _BY_KIND}
     ideal |= {n: 0.0 for n in values if n.endswith(("_s", "_half_tokens"))}
     ideal |= {n: {kind: max(1.0, v) for kind, v in values[n].items()} for n in _BY_KIND}
-    return known.replace(
-        **ideal | {"convoy_odds": 0.0, "overlap_power": 64.0, "expert_imbalance": 1.0}
-    )
+    ideal |= {"convoy_odds": 0.0, "core_drag": 0.0, "overlap_power": 64.0, "expert_imbalance": 1.0}
+    return known.replace(**ideal)
 
 
 def _scaled(

@@ -11,7 +11,7 @@ from ..schema.hardware import HardwareSpec
 from ..schema.model import Mixer, ModelSpec, State
 from ..schema.quantization import DTYPE_BITS
 from .cache import element_bytes, kv_dtype_of, kv_heads_per_rank, mla_token_bytes, token_head_bytes
-from .formats import half_flops_per_s
+from .formats import cores_share, half_flops_per_s
 from .shape import Shape
 
 # FLOPs of a chunked scan per token and state element: outer product, decay, query, and the
@@ -42,6 +42,7 @@ def attentions(
     if is_packed(kv_dtype):
         read *= coefficients.kv_packed_share
     flops = half_flops_per_s(model, hardware) * coefficients.attention_share
+    flops *= cores_share(hardware, coefficients)
     sums: dict[tuple[float, float], list[float]] = {}
     for count, mixer in shape.mixers:
         for span, stride, read_bytes, decode, prefill in spans(

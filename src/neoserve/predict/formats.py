@@ -59,6 +59,16 @@ def half_flops_per_s(model: ModelSpec, hardware: HardwareSpec) -> float:
     return hardware.peak_flops_per_s[_half_dtype(model, hardware)]
 
 
+def cores_share(hardware: HardwareSpec, coefficients: Coefficients) -> float:
+    """Of all cores' products, what they reach together: they wait for each other."""
+    return 1.0 / (1.0 + coefficients.core_drag * cores_of(hardware))
+
+
+def cores_of(hardware: HardwareSpec) -> int:
+    """That share each product: a GPU's are not counted."""
+    return hardware.cores if hardware.kind == "cpu" else 0
+
+
 def route_of(model: ModelSpec, role: str, hardware: HardwareSpec, engine: str) -> Route:
     """What multiplies a role's weights on this device.
 
@@ -91,7 +101,10 @@ def resolve_path(
     packed = coefficients.packed_share if route.bits < 16 else 1.0
     asked, half = model.quantization.compute.get(role, ""), _half_dtype(model, hardware)
     return Path(
-        flops_per_s=route.peak_flops_per_s * coefficients.matrix_share * share,
+        flops_per_s=route.peak_flops_per_s
+        * coefficients.matrix_share
+        * share
+        * cores_share(hardware, coefficients),
         bytes_per_s=hardware.bandwidth_bytes_per_s * coefficients.memory_share * packed,
         bits=route.bits,
         note="" if route.native else _note(model, role, hardware, asked, half),

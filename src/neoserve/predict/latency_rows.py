@@ -35,6 +35,10 @@ _SCHEMES = (
 _KV_DTYPES = {"fp8": "fp8", "fp8_": "fp8", "int8": "int8_per_token_head"}
 _UNSTATED_PROMPT_TOKENS, _UNSTATED_OUTPUT_TOKENS = 220, 190  # ShareGPT means
 _BENCH_TOKENS = 128  # llama-bench's own default
+# Its rates over requests are 396 and 445 tokens at every load that it keeps up with: ShareGPT's
+# prompts and answers together (215 and 198 tokens in its documentation), by two tokenizers.
+_COUNTS_PROMPTS = "OpenVINO Model Server"
+BEFORE_SPLIT = "2024.1"  # of llama.cpp, whose builds have numbers: one cache for all requests
 
 
 class Case(NamedTuple):
@@ -55,6 +59,7 @@ class Case(NamedTuple):
     bench_prompt_tokens: int  # of the prefill_rate figure
     rate_mean: bool  # TPOT is one over the mean of the requests' rates
     threads: int  # of a CPU run, 0 where not stated
+    shared_cache: bool  # each query multiplies with all requests' tokens, and masks others'
     wait_steps: int  # decode steps that a new prompt is held back on purpose
     num_sent: int  # requests of an open load, on one replica; 0 where not stated
     varied: bool  # lengths are means of a wide distribution, so that a batch thins out at its end
@@ -101,11 +106,24 @@ def engine_of(row: Mapping[str, str]) -> tuple[str, str]:
 def _version_of_its_time(engine: str, year: str, notes: str) -> str:
     """Release dates: vLLM 0.12 December 2025; TensorRT-LLM 1.0 and SGLang 0.5 autumn 2025."""
     if year[:4] in ("2023", "2024"):
-        return {"vllm": "0.5.0", "tensorrt-llm": "0.9.0", "sglang": "0.4.0"}.get(engine, "")
+        early = {"vllm": "0.5.0", "tensorrt-llm": "0.9.0", "sglang": "0.4.0"}
+        return early.get(engine, BEFORE_SPLIT if engine == "llama.cpp" else "")
     measured = re.search(r"measured=(\d{4}-\d{2})", notes)
     if engine == "vllm" and measured and measured.group(1) < "2025-12":
         return "0.11.0"
+    if engine == "llama.cpp" and measured and measured.group(1) < "2025-08":
+        return BEFORE_SPLIT
     return ""
+
+
+def _shared_cache(row: Mapping[str, str]) -> bool:
+    """llama.cpp computed batches over one cache until its pull request 14363; flash attention skips
+    what is masked. Ampere's builds follow with their release 3."""
+    engine, version = engine_of(row)
+    if version == "ampere":
+        return not re.search(r"_r[3-9]", row.get("engine_version", ""))
+    early = engine == "llama.cpp" and version == BEFORE_SPLIT
+    return early and "flash attention on" not in row.get("notes", "")
 
 
 def scheme_of(row: Mapping[str, str]) -> str:
@@ -149,6 +167,7 @@ def case_of(row: Mapping[str, str]) -> Case:
         bench_prompt_tokens=int(bench.group(1)) if bench else 0,
         rate_mean="mean per-request decode" in row.get("tpot_stat", ""),
         threads=int(threads.group(1)) if threads else 0,
+        shared_cache=_shared_cache(row),
         wait_steps=script.wait_steps,
         num_sent=_num_sent(row, mode, replicas),
         varied=_varied(row, mode),
@@ -250,7 +269,10 @@ def _observed(row: Mapping[str, str]) -> dict[str, float]:
         "openloop_e2e": number(row, "e2e_ms") / 1e3, "throughput": rate, "tput256": rate,
     }  # fmt: skip
     found = {flag: values[flag] for flag in plain_flags(row) if values[flag] > 0}
-    if "throughput" in found and math.isnan(number(row, "output_tok_s_total")):
+    counts_prompts = math.isnan(number(row, "output_tok_s_total")) or (
+        row.get("source", "").startswith(_COUNTS_PROMPTS)
+    )
+    if "throughput" in found and counts_prompts:
         found["total_rate"] = rate  # marks a rate that counts prompt tokens too
     notes = row.get("notes", "")
     # Where requests are "launched together" the rate counts their prompts' time, too: it equals

@@ -27,7 +27,9 @@ def case_server(
     tokens: float | None,
 ) -> Server:
     """One replica of the row's deployment; `tokens` is `kv_tokens` of the same arguments."""
-    step = StepModel(model, hardware, case.deployment, coefficients, shape)
+    step = StepModel(
+        model, hardware, case.deployment, coefficients, shape, case.shared_cache
+    )
     return server_of(step, hardware, case.deployment, coefficients, case.workload, tokens)
 
 

@@ -63,6 +63,7 @@ def _prefill_rate(case: Case, server: Server) -> float:
         seen = tokens / 2
         if case.load_mode == "closed_loop":
             batch = 1.0
+        seen *= batch if case.shared_cache else 1.0
     chunks = server.chunks_of(batch * tokens)
     return batch * tokens / (chunks * server.step.step_s(batch * tokens / chunks, seen, 0.0, 0.0))
 

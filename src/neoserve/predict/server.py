@@ -196,6 +196,7 @@ def static(server: Server, batch: float, varied: bool = False) -> Static:
     waves = math.ceil(batch / server.limits.slots)
     size = batch / waves
     seen = server.cached_tokens + server.new_tokens / 2
+    seen *= size if server.step.shared_cache else 1.0
     chunks = server.chunks_of(size * server.new_tokens)
     each_s = server.step.step_s(size * server.new_tokens / chunks, seen, 0.0, 0.0)
     prefill_s = server.host_s() + chunks * each_s

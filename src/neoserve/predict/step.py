@@ -62,7 +62,7 @@ class StepModel:
         "_activation_s", "_attentions", "_comm_latency_s", "_comm_token_s", "_data_ranks",
         "_eager", "_expert_half", "_experts", "_fixed_s", "_half", "_head", "_launch_s",
         "_matrices", "_pipeline", "_power", "_request_s", "_scan_token_s", "_state_s", "_step_s",
-        "_token_s", "notes",
+        "_token_s", "notes", "shared_cache",
     )  # fmt: skip
 
     def __init__(
@@ -72,8 +72,14 @@ class StepModel:
         deployment: Deployment,
         coefficients: Coefficients,
         shape: Shape | None = None,
+        shared_cache: bool = False,
     ) -> None:
-        """`shape` is `shape_of(model)`: pass it when many deployments of a model are built."""
+        """`shape` is `shape_of(model)`: pass it when many deployments of a model are built.
+
+        `shared_cache`: every query multiplies with the tokens of all requests and masks those of
+        others, as in llama.cpp before its caches were split by request (July 2025).
+        """
+        self.shared_cache = shared_cache
         shape = shape or shape_of(model)
         c = coefficients.for_format(model.quantization.scheme)
         tp = deployment.tensor_parallel
@@ -235,7 +241,7 @@ class StepModel:
             seen = context / stride
             seen = decodes * (seen if seen < span else span)
             memory_s += seen * read_s
-            compute_s += seen * decode_s
+            compute_s += seen * decode_s * (decodes if self.shared_cache else 1.0)
             if prompt:
                 seen = prompt_context / stride
                 compute_s += prompt * (seen if seen < span else span) * prefill_s

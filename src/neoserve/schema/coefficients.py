@@ -23,6 +23,7 @@ class Coefficients(Document, frozen=True):
     dtype_share: dict[str, float]  # factor on matrix_share by multiplying dtype
     block_share: float  # factor on matrix_share for fp8 with scales by blocks of 128 x 128
     unpack_share: float  # factor on matrix_share where weights are unpacked to 16 bits first
+    core_drag: float  # of a CPU: n cores multiply as fast as n / (1 + drag n) alone
     attention_share: float  # score and value products over a prompt
     overlap_power: float  # 1: reading and multiplying add up; large: they hide each other
     layer_s: float  # per decoder layer: gaps between its kernels
