@@ -34,7 +34,7 @@ class Coefficient(NamedTuple):
 
 COEFFICIENTS = {
     "memory_share": Coefficient(0.80, "share of the bandwidth in reading weights", "cevpd"),
-    "packed_share": Coefficient(0.85, "factor on it for weights under 16 bits", "cvp"),
+    "packed_share": Coefficient(0.85, "factor on it for weights under 16 bits", "cvp", 0.12),
     "kv_share": Coefficient(0.65, "share of the bandwidth in reading keys and values", "cevp"),
     "kv_packed_share": Coefficient(0.9, "factor on it for keys and values under 16 bits", "cev"),
     "matrix_share": Coefficient(0.65, "share of the dense peak in large products", "cevpd"),

@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from neoserve.catalog.coefficients import coefficients_for
+from neoserve.catalog.hardware import find_machine
 from neoserve.errors import AskError
 from neoserve.evidence import ledger
 from neoserve.faces import ask as asking
@@ -44,7 +45,9 @@ def profile(engine="vllm", factor=0.5, **changes):
         host=host(cores=16), device_class="arm-cpu", engine=engine, version="0.32.0", model="m",
         trials=("0" * 64,), corrections={"memory_share": Correction(factor, 0.05, 0.7)},
         correlation=((1.0,),), points=(point,), residual_log_sd={"ttft_s": 0.1, "tpot_s": 0.04},
-        noise_log_sd={"tpot_s": 0.01}, **changes,
+        noise_log_sd={"tpot_s": 0.01},
+        coefficients=coefficients_for(find_machine("c8g.4xlarge").hardware, engine or "vllm"),
+        **changes,
     )  # fmt: skip
 
 

@@ -13,6 +13,8 @@ import pytest
 np = pytest.importorskip("numpy")
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 ROWS = Path(__file__).parents[1] / "data" / "latency_rows.csv.gz"
+CPU_ROWS = ROWS.with_name("latency_cpu_rows.csv")
+PROFILES = Path(__file__).parents[2] / "results" / "calibration"
 
 
 @pytest.fixture(scope="module")
@@ -20,11 +22,15 @@ def items(monkeypatch_module: pytest.MonkeyPatch) -> list[object]:
     monkeypatch_module.syspath_prepend(str(SCRIPTS))
     from latency_arrays import FLAGS
     from latency_items import read_items
+    from run_rows import read_profiles
 
     with gzip.open(ROWS, "rt", newline="") as file:
         rows = list(csv.DictReader(file))
     chosen = random.Random(1).sample(rows, 600)
-    return read_items(chosen, FLAGS)[0]
+    chosen += [row for row in rows if row["source"].startswith(("OpenVINO", "Ampere"))]
+    with CPU_ROWS.open(newline="") as file:
+        chosen += csv.DictReader(file)
+    return read_items(chosen, FLAGS)[0] + read_profiles(sorted(PROFILES.glob("*/profile")))
 
 
 @pytest.fixture(scope="module")

@@ -61,7 +61,9 @@ def build(case: Case) -> Server:
         layers=(Layer(mixers=(mixer,), ffn=Ffn(dense_params=10**8)),) * 4,
     )  # fmt: skip
     values = Coefficients(**REAL)
-    step = StepModel(model, hardware, case.deployment, values)
+    step = StepModel(
+        model, hardware, case.deployment, values, shared_cache=case.shared_cache
+    )
     return server_of(step, hardware, case.deployment, values, case.workload)
 
 
@@ -163,6 +165,42 @@ def test_unstated_lengths_are_shared_chat_or_the_benchs_own() -> None:
 
 def test_threads_are_read() -> None:
     assert case_of(row(notes="one process, 48 threads; x")).threads == 48
+
+
+@pytest.mark.parametrize(
+    ("engine", "version", "year", "notes", "wanted"),
+    [("llama.cpp", "llama.cpp_ea02c75", "2024-2025", "", True),
+     ("llama.cpp", "", "2024", "flash attention on", False), ("llama.cpp", "", "2026", "", False),
+     ("llama.cpp (Ampere optimized)", "ampere_optimized_llama.cpp_r2.0.0", "2024-2025", "", True),
+     ("llama.cpp (Ampere optimized)", "ampere_optimized_llama.cpp_r3.4.0", "2025", "", False),
+     ("vLLM", "0.5.0", "2024", "", False)],
+)  # fmt: skip
+def test_early_llama_cpp_kept_one_cache_for_all(
+    engine: str, version: str, year: str, notes: str, wanted: bool
+) -> None:
+    made = row(engine=engine, engine_version=version, measured_year=year, notes=notes)
+    assert case_of(made).shared_cache is wanted
+
+
+def test_a_shared_cache_is_seen_by_every_prompt_of_a_batch() -> None:
+    made = row(engine="llama.cpp", engine_version="", measured_year="2024", concurrency="8",
+               load_mode="static_batch", uses="prefill_rate batch_prefill", prefill_tok_s="1")
+    shared = case_of(made)
+    apart = case_of({**made, "measured_year": "2026"})
+    rate = {case.shared_cache: predictions(case, build(case)) for case in (shared, apart)}
+    for flag in ("prefill_rate", "throughput"):
+        assert rate[True][flag] < rate[False][flag]
+    assert rate[True]["batch_prefill"] > rate[False]["batch_prefill"]
+    alone = [case._replace(workload=case.workload.replace(concurrency=1)) for case in (shared, apart)]
+    said = [predictions(case, build(case))["prefill_rate"] for case in alone]
+    assert said[0] == pytest.approx(said[1])
+
+
+def test_a_source_whose_rates_count_prompts() -> None:
+    made = row(source="OpenVINO Model Server LLM benchmark", uses="throughput",
+               output_tok_s_total="79.24")
+    assert "total_rate" in case_of(made).observed
+    assert "total_rate" not in case_of({**made, "source": "x"}).observed
 
 
 def test_static_rows() -> None:

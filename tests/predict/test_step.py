@@ -10,7 +10,7 @@ from coefficient_values import IDEAL, REAL
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neoserve.predict.formats import resolve_path
+from neoserve.predict.formats import cores_share, resolve_path
 from neoserve.predict.step import (
     StepModel,
     overlap_s,
@@ -270,6 +270,36 @@ def test_llama_cpp_multiplies_int8_in_vector_units() -> None:
     for engine, rate in (("llama.cpp", 2e13), ("vllm", 2e14)):
         built = StepModel(quantized("int8", 8), xeon, Deployment(), coefficients(engine=engine))
         assert seconds(built, "mlp", 1e6, 0, 0, 0) == pytest.approx(2 * 6e6 * 1e6 / rate)
+
+
+def test_cores_wait_for_each_other_in_products_alone() -> None:
+    cores = device(kind="cpu", cores=50)
+    drag = StepModel(model(), cores, Deployment(), coefficients(core_drag=0.02))
+    free = StepModel(model(), cores, Deployment(), coefficients())
+    gpu = StepModel(model(), device(cores=50), Deployment(), coefficients(core_drag=0.02))
+    for name, batch in (("mlp", (1e6, 0, 0, 0)), ("attention over context", (1000, 1e6, 0, 0))):
+        assert seconds(drag, name, *batch) == pytest.approx(2 * seconds(free, name, *batch))
+        assert seconds(gpu, name, *batch) == seconds(free, name, *batch)
+    assert seconds(drag, "mlp", 0, 0, 1, 0) == pytest.approx(seconds(free, "mlp", 0, 0, 1, 0))
+
+
+@given(st.integers(1, 500), st.integers(1, 500), st.floats(0, 0.1))
+def test_more_cores_never_multiply_slower(few: int, many: int, drag: float) -> None:
+    few, many = sorted((few, many))
+    rate = [
+        n * cores_share(device(kind="cpu", cores=n), coefficients(core_drag=drag))
+        for n in (few, many)
+    ]
+    assert rate[0] <= rate[1] * (1 + 1e-12) <= many / few * rate[0] * (1 + 1e-9)
+
+
+def test_one_cache_for_all_requests_multiplies_every_query_with_all_of_it() -> None:
+    shared = StepModel(model(), device(), Deployment(), coefficients(), shared_cache=True)
+    # 2 layers x 8 heads x (64 + 64) values x 2 FLOPs; 16 queries see 16 x 1,000 tokens each
+    pair = 2 * 8 * 128 * 2 / 1e14
+    terms = {name: compute for name, _, compute in shared._terms(0, 0, 16, 1000)}
+    assert terms["attention over context"] == pytest.approx(16 * 16 * 1000 * pair)
+    assert shared.step_s(0, 0, 1, 1000) == pytest.approx(ideal().step_s(0, 0, 1, 1000))
 
 
 # Parallelism

@@ -301,7 +301,7 @@ def test_other_devices_engines_and_versions_refuse_it(tmp_path):
         read_profile(tmp_path / "p.json")
 
 
-def test_version_1_reads_still():
+def test_version_1_reads_still_and_corrects_once_it_says_from_where():
     old = {
         "schema": "neoserve/device-profile/1", "basis": "measured", "host": host().to_data(),
         "device_class": "arm-cpu", "engine": "vllm", "version": "0.32.0", "model": "m",
@@ -310,8 +310,18 @@ def test_version_1_reads_still():
     }  # fmt: skip
     profile = DeviceProfile.parse(old, "profile")
     known = coefficients_for(graviton().machine.hardware, "vllm")
-    assert calibrated(known, profile).memory_share == pytest.approx(0.5 * known.memory_share)
-    assert calibrated(known, profile).matrix_share == known.matrix_share
+    with pytest.raises(AskError, match="does not say which coefficients its corrections count from"):
+        calibrated(known, profile)
+    told = profile.replace(coefficients=known)
+    assert calibrated(known, told).memory_share == pytest.approx(0.5 * known.memory_share)
+    assert calibrated(known, told).matrix_share == known.matrix_share
+
+
+def test_a_later_catalog_does_not_move_what_was_measured():
+    device, known = profiled(TRUTH)
+    profile, then = made(device, known), device.subject.known
+    later = then.replace(memory_share=0.5 * then.memory_share, layer_s=3 * then.layer_s)
+    assert calibrated(later, profile) == calibrated(then, profile)
 
 
 def test_figures_are_medians_alone_and_means_together():

@@ -36,6 +36,8 @@ LOADS = [
     for prompt in (256, 512, 1024)
 ]
 
+KNOWN = coefficients_for(graviton().machine.hardware, "vllm")
+
 
 def asked(workload, coefficients=None):
     """Llama-3.1-8B on c8g.4xlarge."""
@@ -61,7 +63,7 @@ def measured(latency, workload, **changes):
 
 def slower(memory, matrix):
     """A device as it might really be, of which the catalog does not know."""
-    known = coefficients_for(graviton().machine.hardware, "vllm")
+    known = KNOWN
     return known.replace(
         memory_share=known.memory_share * memory, kv_share=known.kv_share * memory,
         matrix_share=known.matrix_share * matrix, attention_share=known.attention_share * matrix,
@@ -74,7 +76,7 @@ def test_what_was_measured_corrects_what_is_predicted(memory, matrix):
     truth = slower(memory, matrix)
     before = [predict(asked(w)) for w in LOADS]
     trials = [measured(predict(asked(w, truth)).latency, w) for w in LOADS]
-    profile = profile_from(trials, before)
+    profile = profile_from(trials, before, known=KNOWN)
     assert profile.decode.low <= profile.decode.value <= profile.decode.high
     assert profile.decode.num == 3
     assert profile.decode.value == pytest.approx(memory, rel=0.25)
@@ -103,25 +105,25 @@ def test_only_light_loads_tell():
         measured(light, open_load, served_rps=None),
     ]
     answer = predict(asked(LOADS[0]))
-    found = profile_from([one, *others], [answer] * 7)
+    found = profile_from([one, *others], [answer] * 7, known=KNOWN)
     assert found.trials == (hashlib.sha256(one.to_json()).hexdigest(),)
     assert found.decode.value == pytest.approx(1.0)
     assert found.prefill.value == pytest.approx(1.0)
     with pytest.raises(AskError, match="none of 6 trials"):
-        profile_from(others, [answer] * 6)
+        profile_from(others, [answer] * 6, known=KNOWN)
     with pytest.raises(AskError, match="none of 1 trials"):
-        profile_from([one], [None])
+        profile_from([one], [None], known=KNOWN)
     quiet = measured(light, open_load, served_rps=1 / light.e2e_s.mean)  # one in flight
-    assert profile_from([quiet], [answer]).decode.num == 1
+    assert profile_from([quiet], [answer], known=KNOWN).decode.num == 1
     with pytest.raises(AskError, match="different hosts or engines"):
-        profile_from([one, one.replace(host=host(cores=8))], [answer] * 2)
+        profile_from([one, one.replace(host=host(cores=8))], [answer] * 2, known=KNOWN)
 
 
 @pytest.fixture
 def profile(tmp_path):
     answer = predict(asked(LOADS[0]))
     latency = predict(asked(LOADS[0], slower(0.5, 0.5))).latency
-    found = profile_from([measured(latency, LOADS[0])], [answer])
+    found = profile_from([measured(latency, LOADS[0])], [answer], known=KNOWN)
     (tmp_path / "profile.json").write_bytes(found.to_json())
     assert read_profile(tmp_path / "profile.json") == found
     return tmp_path / "profile.json"
@@ -176,7 +178,7 @@ def test_a_profile_of_this_host(tmp_path):
         pytest.skip("; ".join(r for t in trials for r in t.reasons))
     planner = Planner(space, found, loads[0])
     before = [planner.prediction(candidate, w) for w in loads]
-    profile = profile_from(trials[:1], before[:1])
+    profile = profile_from(trials[:1], before[:1], known=KNOWN)
     assert DeviceProfile.parse_json(profile.to_json(), "profile") == profile
     after = Planner(space, found, loads[0], profile=profile).prediction(candidate, loads[1])
     seen = trials[1].ttft_s.mean + 7 * trials[1].tpot_s.mean

@@ -245,13 +245,22 @@ def corrected(known: Coefficients, factors: Mapping[str, float]) -> Coefficients
 def calibrated(known: Coefficients, profile: DeviceProfile) -> Coefficients:
     """Corrected by what was measured. A share may exceed 1: the data sheet is what was wrong.
 
-    Raises AskError for a profile of another kind of device or another engine.
+    The corrections count from the coefficients that the profile brings, whatever this catalog has.
+    Raises AskError for a profile of another kind of device or another engine, and for one that
+    corrects what it does not bring.
     """
     engine = profile.engine or known.engine
     if (known.device_class, known.engine) != (profile.device_class, engine):
         raise AskError(
             f"the profile was measured on {profile.host.cpu_model} ({profile.device_class}) with "
             f"{engine}; it says nothing of {known.engine} on {known.device_class}"
+        )
+    if profile.coefficients is not None:
+        known = profile.coefficients
+    elif profile.corrections or profile.decode is not None or profile.prefill is not None:
+        raise AskError(
+            f"the profile of {profile.host.cpu_model} with {engine} does not say which coefficients "
+            "its corrections count from, as those of an earlier version; calibrate again"
         )
     changes: dict[str, float] = {}
     if profile.decode is not None:

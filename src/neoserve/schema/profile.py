@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .base import Document
+from .coefficients import Coefficients
 from .hardware import HardwareSpec
 from .trial import HostPrint
 
@@ -89,8 +90,9 @@ class DeviceRates(Document, frozen=True):
 
 
 # Version history: 1, two factors by the tuner's trials; 2, a correction for each coefficient with
-# its spread, the device's own rates, and the points. A version 1 reads as a 2 without them.
-SCHEMAS = ("neoserve/device-profile/1", "neoserve/device-profile/2")
+# its spread, the device's own rates, and the points; 3, the coefficients that all of these count
+# from. Earlier ones read as a 3 without, and correct nothing: a catalog's are fitted anew.
+SCHEMAS = ("neoserve/device-profile/1", "neoserve/device-profile/2", "neoserve/device-profile/3")
 
 
 class DeviceProfile(Document, frozen=True, kw_only=True):
@@ -107,6 +109,7 @@ class DeviceProfile(Document, frozen=True, kw_only=True):
     decode: Factor | None = None  # of `tune`: by TPOT; shares of the bandwidth, and a step's time
     prefill: Factor | None = None  # of `tune`: by TTFT; shares of the peak; null: no trial told
     hardware: HardwareSpec | None = None  # what the corrections count from
+    coefficients: Coefficients | None = None  # the same, of the catalog at that time
     rates: DeviceRates | None = None
     settings: dict[str, str] = {}  # of the engine, as far as they are in the figures
     corrections: dict[str, Correction] = {}

@@ -44,7 +44,7 @@ def profile_of(
         for m in measured
     ]
     try:
-        return profile_from(trials, predictions)
+        return profile_from(trials, predictions, known=planner.coefficients)
     except AskError:
         return None
 

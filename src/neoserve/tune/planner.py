@@ -70,7 +70,7 @@ class Planner:
         self._rules = profile_or_newest(space.engine, "" if space.engine == "llama.cpp" else
                                         version, space.device)  # fmt: skip
         known = coefficients_for(self.machine.hardware, space.engine, version)
-        self._coefficients = calibrated(known, profile) if profile else known
+        self.coefficients = calibrated(known, profile) if profile else known
         self.model(Candidate({}))
 
     def model(self, candidate: Candidate) -> ModelSpec:
@@ -171,7 +171,7 @@ class Planner:
             deployment=self.deployment(candidate),
             workload=workload,
             profile=self._rules,
-            coefficients=self._coefficients,
+            coefficients=self.coefficients,
             slo=self.slo,
             available_kv_bytes=self._kv_bytes(candidate),
         )

@@ -10,6 +10,7 @@ from pathlib import Path
 from ..catalog.coefficients import device_class, engine_family
 from ..errors import AskError
 from ..measure.machine import describe
+from ..schema.coefficients import Coefficients
 from ..schema.hardware import HardwareSpec
 from ..schema.prediction import Prediction
 from ..schema.profile import SCHEMAS, DeviceProfile, Factor
@@ -25,13 +26,14 @@ def profile_from(
     trials: Sequence[Trial],
     predictions: Sequence[Prediction | None],
     *,
+    known: Coefficients,
     hardware: HardwareSpec | None = None,
 ) -> DeviceProfile:
     """Two factors: predicted over measured TPOT, and TTFT, of the lightly loaded trials.
 
-    Each prediction is the planner's for its trial's configuration and load, without a profile;
-    None where it had none. `hardware` is the GPU, None for the host's CPU. Raises AskError where
-    no trial can tell, or where they are of different hosts or engines.
+    Each prediction is the planner's for its trial's configuration and load, by the `known`
+    coefficients of the catalog; None where it had none. `hardware` is the GPU, None for the host's
+    CPU. Raises AskError where no trial can tell, or where they are of different hosts or engines.
     """
     pairs = [
         (t, p) for t, p in zip(trials, predictions, strict=True) if p is not None and _is_light(t)
@@ -55,6 +57,7 @@ def profile_from(
         version=first.engine.version,
         model=pairs[0][1].model,
         trials=tuple(trial_digest(t) for t, _ in pairs),
+        coefficients=known,
         decode=decode,
         prefill=_factor(
             _ratio(p.latency.ttft_s.mean, t.ttft_s.mean) for t, p in pairs if p.latency

@@ -65,6 +65,7 @@ def profile_of(
         model=", ".join(dict.fromkeys(s.model.id for s in subjects)),
         trials=tuple(trial_digest(seen.observed.trial) for seen in known.seen),
         hardware=first.hardware,
+        coefficients=first.known,
         rates=rates,
         settings=dict(settings),
         corrections=corrections,
