@@ -33,7 +33,7 @@ class Coefficient(NamedTuple):
 
 
 COEFFICIENTS = {
-    "memory_share": Coefficient(0.80, "share of the bandwidth in reading weights", "cevpd"),
+    "memory_share": Coefficient(0.80, "share of the bandwidth in reading weights", "cevpd", 0.2),
     "packed_share": Coefficient(0.85, "factor on it for weights under 16 bits", "cvp", 0.12),
     "kv_share": Coefficient(0.65, "share of the bandwidth in reading keys and values", "cevp"),
     "kv_packed_share": Coefficient(0.9, "factor on it for keys and values under 16 bits", "cev"),
@@ -72,7 +72,10 @@ COEFFICIENTS = {
     "expert_imbalance": Coefficient(1.2, "busiest expert-parallel rank over the mean"),
 }  # fmt: skip
 GROUPS = {"c": "by_class", "e": "by_engine", "v": "by_era", "p": "by_pair", "d": "by_device"}
-_FEWEST = {"by_class": 3, "by_engine": 3, "by_era": 3, "by_pair": 15, "by_device": 6}
+_FEWEST = {"by_class": 3, "by_engine": 3, "by_era": 3, "by_pair": 12, "by_device": 6}
+# How well a CPU multiplies is its engine's kernels: one engine on its class tells nothing of others.
+_BY_KERNEL = ("matrix_share", "matrix_half_tokens", "dtype_share.int8", "unpack_share",
+              "attention_share")  # fmt: skip
 # Each level is pulled to its parent, the more the finer it is.
 _WIDTHS = {"": 1.5, "by_class": 0.8, "by_engine": 0.7, "by_era": 0.7, "by_pair": 0.5,
            "by_device": 0.2}  # fmt: skip
@@ -132,7 +135,9 @@ def names_of(truth: Truth) -> list[Name]:
             names += [
                 Name(coefficient, group, key)
                 for (kind, key), rows in sorted(count.items())
-                if kind == group and rows >= _FEWEST[group]
+                if kind == group
+                and rows >= _FEWEST[group]
+                and not (group == "by_class" and key.endswith("-cpu") and coefficient in _BY_KERNEL)
             ]
     return names
 
