@@ -29,7 +29,14 @@ class State:
         self.policy, self.requests, self.host_s = policy, requests, host_s
         self.blocks = Blocks(kv_tokens, 1 if policy.future else block_tokens)
         self.bounded = self.blocks.total < math.inf
-        self.grows = self.bounded and policy.reserve == "prompt"
+        # Blocks are counted from the first admission on after which they might not suffice for all
+        # answers to their end; until then nothing that the cache decides can happen.
+        self.counted = self.bounded and policy.static
+        self.grows = False  # counted, and taken while decoding
+        self.surely = (1.0 - policy.watermark) * self.blocks.total - 1.0
+        self.promised = 0  # at most that those who run will need, until blocks are counted
+        self.prompt_tokens, self.output_tokens = requests.prompt_tokens, requests.output_tokens
+        self.cached_tokens = requests.cached_tokens
         n = len(requests.prompt_tokens)
         self.sent_s, self.first_s, self.end_s = [math.nan] * n, [math.nan] * n, [math.nan] * n
         self.now_s = 0.0
@@ -63,20 +70,24 @@ class State:
         for i in roots[:at_once]:
             self._send(i, r.due_s[i])
         self.unsent.extend(roots[at_once:])
+        if self.promised > self.surely and not self.counted:
+            self._count()
 
     def _resume(self, i: int, given: int) -> None:
         """A request of `Requests.begun`: it decodes when the run starts."""
         self.tokens[i] += given - 1  # the last token given is not in the cache yet
         self.given[i] = given
-        if self.bounded:
+        if self.counted:
             self.blocks.free -= self.blocks.of(self._reserved(i, given - 1))
+        elif self.bounded:
+            self.promised += self._most(i)
         self.first_s[i] = self.sent_s[i] = 0.0
         self.running[i] = None
         self._join(i, given)
 
     def _send(self, i: int, time_s: float) -> None:
         self.sent_s[i] = time_s
-        seen_s = time_s + self.host_s[0] + self.host_s[1] * self.requests.prompt_tokens[i]
+        seen_s = time_s + self.host_s[0] + self.host_s[1] * self.prompt_tokens[i]
         heapq.heappush(self.coming, (seen_s, i))
 
     # Cache
@@ -85,36 +96,64 @@ class State:
         """Own tokens that admission makes room for, of a request that has given so many."""
         own = self.tokens[i] - self.shared[i]
         if self.policy.reserve == "output":
-            own += self.requests.output_tokens[i] - given - 1
+            own += self.output_tokens[i] - given - 1
         return own
+
+    def _most(self, i: int) -> int:
+        """Blocks that a request needs at the end of its answer."""
+        own = self.prompt_tokens[i] + self.output_tokens[i] - self.shared[i]
+        return -(-own // self.blocks.size)
+
+    def _count(self) -> None:
+        """The cache may run full from here on: count what everybody holds."""
+        blocks, self.counted = self.blocks, True
+        self.grows = self.policy.reserve == "prompt"
+        decoding = {i for _, i in self.ends}
+        for i in self.running:
+            if i not in decoding:
+                blocks.free -= blocks.of(self._reserved(i, self.given[i]))
+            elif self.grows:
+                own = self.base[i] - self.shared[i]
+                blocks.join(own)
+                blocks.free -= blocks.of(own + self.step - 1)
+            else:
+                blocks.free -= blocks.of(self._reserved(i, self.given[i] - 1))
 
     def _admitted(self, i: int) -> bool:
         """Take the room that admission takes, if it is there. One that runs alone may always go
         on: an engine refuses what never fits before it waits."""
-        if not self.bounded:
-            return True
+        if not self.counted:
+            promised = self.promised + self._most(i)
+            if promised <= self.surely:
+                self.promised = promised
+                return True
+            self._count()
         blocks, policy = self.blocks, self.policy
         need = blocks.of(self._reserved(i, self.given[i]))
         spare = policy.watermark * blocks.total if policy.watermark else 0.0
         if policy.future:
             coming = self.ahead - self.num * self.step
-            own = self.requests.output_tokens[i] - self.given[i]
+            own = self.output_tokens[i] - self.given[i]
             spare += (policy.future * coming + own) / blocks.size
-        if self.running and need + spare > blocks.free:
+        free = blocks.free
+        if self.grows and policy.mixed:  # the next block of those that decode comes first
+            free -= blocks.growth(self.step, 1)
+        if self.running and need + spare > free:
             return False
         blocks.free -= need
         return True
 
-    def _grow(self, steps: int) -> None:
-        """Decode steps are done: everybody that decodes has so many tokens more."""
-        if self.grows:
-            self.blocks.free -= self.blocks.growth(self.step, steps)
-        self.step += steps
+    def _free(self, i: int, given: int) -> None:
+        """A request that takes no more blocks gives back what it has."""
+        if self.counted:
+            self.blocks.free += self.blocks.of(self._reserved(i, given))
+        else:
+            self.promised -= self._most(i)
 
     def _make_room(self) -> bool:
         """Preempt from the end of the running requests until the next decode step fits."""
         blocks = self.blocks
-        if not self.grows or blocks.num <= blocks.free:
+        if blocks.num <= blocks.free:
             return False
         if blocks.growth(self.step, 1) <= blocks.free:
             return False
@@ -128,15 +167,15 @@ class State:
         self.waiting.appendleft(i)
         if self.partial and self.partial[0] == i:
             self.partial = None
-            self.blocks.free += self.blocks.of(self._reserved(i, self.given[i]))
+            self._free(i, self.given[i])
             del self.running[i]
             return
-        end = self.since[i] + self.requests.output_tokens[i] - self.given[i]
-        self._leave(i)
+        end = self.since[i] + self.output_tokens[i] - self.given[i]
+        self._leave(i, end)
         self.ends.remove((end, i))
         heapq.heapify(self.ends)
         self.given[i] += self.step - self.since[i]
-        self.tokens[i] = self.requests.prompt_tokens[i] + self.given[i]
+        self.tokens[i] = self.prompt_tokens[i] + self.given[i]
 
     # From the first token to the last
 
@@ -148,47 +187,47 @@ class State:
         if given == 1:
             self.first_s[i] = time_s
         self.given[i] = given
-        if given < self.requests.output_tokens[i]:
+        if given < self.output_tokens[i]:
             self._join(i, given)
             return
         del self.running[i]
         if self.bounded:
-            self.blocks.free += self.blocks.of(self._reserved(i, given - 1))
+            self._free(i, given - 1)
         self._done(i, time_s)
 
     def _join(self, i: int, given: int) -> None:
         """It decodes from the next step on, having given so many tokens."""
-        step, left = self.step, self.requests.output_tokens[i] - given
-        base = self.requests.prompt_tokens[i] + given - step
+        step = self.step
+        base, end = self.prompt_tokens[i] + given - step, step + self.output_tokens[i] - given
         self.base[i], self.since[i] = base, step
-        heapq.heappush(self.ends, (step + left, i))
+        heapq.heappush(self.ends, (end, i))
         self.num += 1
         self.base_sum += base
-        self.ahead += left + step
+        self.ahead += end
         if self.grows:
             self.blocks.join(base - self.shared[i])
 
-    def _leave(self, i: int) -> None:
-        """It decodes no more, and gives its cache back."""
+    def _leave(self, i: int, end: int) -> None:
+        """It decodes no more, and gives its cache back; it ends, or would, at that step."""
         base = self.base[i]
         del self.running[i]
         self.num -= 1
         self.base_sum -= base
-        self.ahead -= self.requests.output_tokens[i] - self.given[i] + self.since[i]
+        self.ahead -= end
         if self.grows:
             self.blocks.leave(base - self.shared[i], self.step)
         elif self.bounded:
-            self.blocks.free += self.blocks.of(self._reserved(i, self.given[i] - 1))
+            self._free(i, self.given[i] - 1)
 
     def _ended(self) -> None:
         """What has given its last token leaves."""
         ends, step, static = self.ends, self.step, self.policy.static
         while ends and ends[0][0] <= step:
-            _, i = heapq.heappop(ends)
+            end, i = heapq.heappop(ends)
             if static:
                 del self.running[i]
             else:
-                self._leave(i)
+                self._leave(i, end)
             self._done(i, self.now_s + self.lag_s[i])
         if static and not ends:
             self.num = self.base_sum = self.ahead = 0
