@@ -60,6 +60,9 @@ class Line:
 class Stepwise(Replica):
     """The same replica, one step at a time."""
 
+    def _run_simply(self) -> None:
+        """Not at all."""
+
     def _decode_steps(self, at_most: int | None) -> None:  # noqa: ARG002
         super()._decode_steps(at_most=1)
 

@@ -7,9 +7,9 @@ a full KV cache.
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections.abc import Callable
+from heapq import heappop, heappush
 
 from .policy import Policy
 from .requests import Outcomes, Requests
@@ -47,9 +47,14 @@ class Replica(State):
     def run(self) -> Outcomes:
         """Until all measured requests have ended, or nothing is left to do."""
         coming, waiting = self.coming, self.waiting
+        simple = self.pipeline == 1 and not self.policy.static
         while self.left:
+            if simple and not (self.partial or self.counted):
+                self._run_simply()
+                if not self.left:
+                    break
             while coming and coming[0][0] <= self.now_s:
-                waiting.append(heapq.heappop(coming)[1])
+                waiting.append(heappop(coming)[1])
             if waiting or self.num or self.partial:
                 self._iterate()
             elif coming:
@@ -61,6 +66,76 @@ class Replica(State):
             self.slots_full_s, self.kv_full_s, self.preemptions, self.decode_request_s,
             self.now_s, self.left,
         )  # fmt: skip
+
+    def _run_simply(self) -> None:
+        """What `_iterate` does, in one loop over locals, while all that wait start at once with
+        whole prompts and the cache surely holds them. That is nearly always, and then this is what
+        a simulation costs; nothing is decided here."""
+        coming, waiting, running, ends = self.coming, self.waiting, self.running, self.ends
+        prompts, outputs, tokens, cached = (
+            self.prompt_tokens, self.output_tokens, self.tokens, self.cached_tokens
+        )  # fmt: skip
+        base, since, most, policy = self.base, self.since, self.most, self.policy
+        pass_s, decode, step_tokens = self.pass_s, self.decode, policy.step_tokens
+        now_s, step, num, base_sum = self.now_s, self.step, self.num, self.base_sum
+        promised, num_steps, decode_request_s = self.promised, self.num_steps, self.decode_request_s
+        while self.left:
+            while coming and coming[0][0] <= now_s:
+                waiting.append(heappop(coming)[1])
+            if waiting:
+                n = num if policy.mixed else 0
+                new = seen = need = 0
+                for i in waiting:
+                    start, end = cached[i], tokens[i]
+                    new += end - start
+                    seen += (end - start) * (end + start)
+                    need += most[i]
+                if (
+                    new > step_tokens - n
+                    or promised + need > self.surely
+                    or len(running) + len(waiting) > policy.slots
+                ):
+                    break
+                steps, context = 1 if n else 0, base_sum / n + step if n else 0.0
+                seconds = pass_s(new, seen / (2.0 * new), n, context)
+                self.prompt_s += seconds
+                num_steps += 1
+            elif num:
+                n, steps, context = num, ends[0][0] - step, base_sum / num + step
+                if coming and steps > 1:
+                    until_s = coming[0][0] - now_s
+                    steps, seconds = decode.steps_in(n, context, steps, until_s)
+                else:
+                    seconds = decode.run_s(n, context, steps)
+                num_steps += steps
+            elif coming:
+                now_s = coming[0][0]
+                continue
+            else:
+                break
+            now_s += seconds
+            decode_request_s += n * seconds
+            step += steps
+            while waiting:
+                i = waiting.popleft()
+                self.first_s[i], self.given[i] = now_s, 1
+                if outputs[i] == 1:
+                    self._done(i, now_s)
+                    continue
+                base[i], since[i], running[i] = prompts[i] + 1 - step, step, None
+                heappush(ends, (step + outputs[i] - 1, i))
+                base_sum += base[i]
+                promised += most[i]
+                num += 1
+            while ends and ends[0][0] <= step:
+                i = heappop(ends)[1]
+                del running[i]
+                base_sum -= base[i]
+                promised -= most[i]
+                num -= 1
+                self._done(i, now_s)
+        self.now_s, self.step, self.num, self.base_sum = now_s, step, num, base_sum
+        self.promised, self.num_steps, self.decode_request_s = promised, num_steps, decode_request_s
 
     def _iterate(self) -> None:
         """One step, or a run of steps that are alike."""

@@ -51,13 +51,13 @@ class State:
         self.given = [0] * n  # tokens that it had given when it joined, or was last preempted
         self.tokens = list(requests.prompt_tokens)  # to compute before the next: lost ones, too
         self.shared = [min(requests.shared_tokens, hit) for hit in requests.cached_tokens]
+        self.most = self._most() if self.bounded else [0] * n  # blocks at the end of its answer
         self.base, self.since = [0] * n, [0] * n  # `since`: the decode step with which it joined
         self.lag_s = [0.0] * n  # its tokens leave the last pipeline stage so much later
         self.step = 0  # decode steps done
         self.ends: list[tuple[int, int]] = []
         self.num = 0  # requests that decode; in a static batch also those that have ended
         self.base_sum = 0  # of those
-        self.ahead = 0  # tokens that they have still to give, plus `num` x `step`
         self.preemptions = 0
         self._start()
 
@@ -80,7 +80,7 @@ class State:
         if self.counted:
             self.blocks.free -= self.blocks.of(self._reserved(i, given - 1))
         elif self.bounded:
-            self.promised += self._most(i)
+            self.promised += self.most[i]
         self.first_s[i] = self.sent_s[i] = 0.0
         self.running[i] = None
         self._join(i, given)
@@ -99,10 +99,10 @@ class State:
             own += self.output_tokens[i] - given - 1
         return own
 
-    def _most(self, i: int) -> int:
-        """Blocks that a request needs at the end of its answer."""
-        own = self.prompt_tokens[i] + self.output_tokens[i] - self.shared[i]
-        return -(-own // self.blocks.size)
+    def _most(self) -> list[int]:
+        r, size = self.requests, self.blocks.size
+        sizes = zip(r.prompt_tokens, r.output_tokens, self.shared, strict=True)
+        return [-(-(prompt + output - shared) // size) for prompt, output, shared in sizes]
 
     def _count(self) -> None:
         """The cache may run full from here on: count what everybody holds."""
@@ -123,7 +123,7 @@ class State:
         """Take the room that admission takes, if it is there. One that runs alone may always go
         on: an engine refuses what never fits before it waits."""
         if not self.counted:
-            promised = self.promised + self._most(i)
+            promised = self.promised + self.most[i]
             if promised <= self.surely:
                 self.promised = promised
                 return True
@@ -132,7 +132,7 @@ class State:
         need = blocks.of(self._reserved(i, self.given[i]))
         spare = policy.watermark * blocks.total if policy.watermark else 0.0
         if policy.future:
-            coming = self.ahead - self.num * self.step
+            coming = sum(end for end, _ in self.ends) - self.num * self.step
             own = self.output_tokens[i] - self.given[i]
             spare += (policy.future * coming + own) / blocks.size
         free = blocks.free
@@ -148,7 +148,7 @@ class State:
         if self.counted:
             self.blocks.free += self.blocks.of(self._reserved(i, given))
         else:
-            self.promised -= self._most(i)
+            self.promised -= self.most[i]
 
     def _make_room(self) -> bool:
         """Preempt from the end of the running requests until the next decode step fits."""
@@ -171,7 +171,7 @@ class State:
             del self.running[i]
             return
         end = self.since[i] + self.output_tokens[i] - self.given[i]
-        self._leave(i, end)
+        self._leave(i)
         self.ends.remove((end, i))
         heapq.heapify(self.ends)
         self.given[i] += self.step - self.since[i]
@@ -198,22 +198,20 @@ class State:
     def _join(self, i: int, given: int) -> None:
         """It decodes from the next step on, having given so many tokens."""
         step = self.step
-        base, end = self.prompt_tokens[i] + given - step, step + self.output_tokens[i] - given
+        base = self.prompt_tokens[i] + given - step
         self.base[i], self.since[i] = base, step
-        heapq.heappush(self.ends, (end, i))
+        heapq.heappush(self.ends, (step + self.output_tokens[i] - given, i))
         self.num += 1
         self.base_sum += base
-        self.ahead += end
         if self.grows:
             self.blocks.join(base - self.shared[i])
 
-    def _leave(self, i: int, end: int) -> None:
-        """It decodes no more, and gives its cache back; it ends, or would, at that step."""
+    def _leave(self, i: int) -> None:
+        """It decodes no more, and gives its cache back."""
         base = self.base[i]
         del self.running[i]
         self.num -= 1
         self.base_sum -= base
-        self.ahead -= end
         if self.grows:
             self.blocks.leave(base - self.shared[i], self.step)
         elif self.bounded:
@@ -223,14 +221,14 @@ class State:
         """What has given its last token leaves."""
         ends, step, static = self.ends, self.step, self.policy.static
         while ends and ends[0][0] <= step:
-            end, i = heapq.heappop(ends)
+            _, i = heapq.heappop(ends)
             if static:
                 del self.running[i]
             else:
-                self._leave(i, end)
+                self._leave(i)
             self._done(i, self.now_s + self.lag_s[i])
         if static and not ends:
-            self.num = self.base_sum = self.ahead = 0
+            self.num = self.base_sum = 0
             self.blocks.free, self.filling = self.blocks.total, True
 
     def _done(self, i: int, time_s: float) -> None:
