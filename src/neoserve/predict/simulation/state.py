@@ -50,7 +50,9 @@ class State:
         self.filling = True  # a static batch still takes requests
         self.given = [0] * n  # tokens that it had given when it joined, or was last preempted
         self.tokens = list(requests.prompt_tokens)  # to compute before the next: lost ones, too
-        self.shared = [min(requests.shared_tokens, hit) for hit in requests.cached_tokens]
+        self.shared = [0] * n
+        if requests.shared_tokens:
+            self.shared = [min(requests.shared_tokens, hit) for hit in requests.cached_tokens]
         self.most = self._most() if self.bounded else [0] * n  # blocks at the end of its answer
         self.base, self.since = [0] * n, [0] * n  # `since`: the decode step with which it joined
         self.lag_s = [0.0] * n  # its tokens leave the last pipeline stage so much later
