@@ -22,6 +22,11 @@ Chunk = tuple[int, int, int]  # request, from token, to token
 class Replica(State):
     """One run."""
 
+    __slots__ = (
+        "bends", "blocked_by", "decode", "decode_request_s", "kv_full_s", "num_steps", "pass_s",
+        "pipeline", "prompt_s", "slots_full_s", "step_s",
+    )  # fmt: skip
+
     def __init__(
         self,
         step: StepTime,
@@ -78,6 +83,7 @@ class Replica(State):
         base, since, most, policy = self.base, self.since, self.most, self.policy
         pass_s, decode, step_tokens = self.pass_s, self.decode, policy.step_tokens
         now_s, step, num, base_sum = self.now_s, self.step, self.num, self.base_sum
+        first_s, given, surely, slots = self.first_s, self.given, self.surely, policy.slots
         promised, num_steps, decode_request_s = self.promised, self.num_steps, self.decode_request_s
         while self.left:
             while coming and coming[0][0] <= now_s:
@@ -90,11 +96,8 @@ class Replica(State):
                     new += end - start
                     seen += (end - start) * (end + start)
                     need += most[i]
-                if (
-                    new > step_tokens - n
-                    or promised + need > self.surely
-                    or len(running) + len(waiting) > policy.slots
-                ):
+                at_once = len(running) + len(waiting)
+                if new > step_tokens - n or promised + need > surely or at_once > slots:
                     break
                 steps, context = 1 if n else 0, base_sum / n + step if n else 0.0
                 seconds = pass_s(new, seen / (2.0 * new), n, context)
@@ -118,13 +121,14 @@ class Replica(State):
             step += steps
             while waiting:
                 i = waiting.popleft()
-                self.first_s[i], self.given[i] = now_s, 1
+                first_s[i], given[i] = now_s, 1
                 if outputs[i] == 1:
                     self._done(i, now_s)
                     continue
-                base[i], since[i], running[i] = prompts[i] + 1 - step, step, None
+                base[i] = own = prompts[i] + 1 - step
+                since[i], running[i] = step, None
                 heappush(ends, (step + outputs[i] - 1, i))
-                base_sum += base[i]
+                base_sum += own
                 promised += most[i]
                 num += 1
             while ends and ends[0][0] <= step:

@@ -18,6 +18,14 @@ class State:
     step s is its `base` plus s, and it ends when so many steps are done as `ends` says.
     """
 
+    __slots__ = (
+        "base", "base_sum", "blocks", "bounded", "cached_tokens", "coming", "counted", "end_s",
+        "ends", "filling", "first_s", "given", "grows", "host_s", "lag_s", "left", "most", "now_s",
+        "num", "output_tokens", "partial", "policy", "preemptions", "promised", "prompt_tokens",
+        "requests", "running", "sent_s", "shared", "since", "step", "surely", "then", "tokens",
+        "unsent", "waiting",
+    )  # fmt: skip
+
     def __init__(
         self,
         policy: Policy,
@@ -69,8 +77,8 @@ class State:
             self._resume(i, given)
         roots = [i for i in range(len(r.begun), len(r.due_s)) if not r.follows or r.follows[i] < 0]
         at_once = r.concurrency or len(roots)
-        for i in roots[:at_once]:
-            self._send(i, r.due_s[i])
+        self.coming = [(self._sent(i, r.due_s[i]), i) for i in roots[:at_once]]
+        heapq.heapify(self.coming)
         self.unsent.extend(roots[at_once:])
         if self.promised > self.surely and not self.counted:
             self._count()
@@ -87,10 +95,10 @@ class State:
         self.running[i] = None
         self._join(i, given)
 
-    def _send(self, i: int, time_s: float) -> None:
+    def _sent(self, i: int, time_s: float) -> float:
+        """When the scheduler sees it."""
         self.sent_s[i] = time_s
-        seen_s = time_s + self.host_s[0] + self.host_s[1] * self.prompt_tokens[i]
-        heapq.heappush(self.coming, (seen_s, i))
+        return time_s + self.host_s[0] + self.host_s[1] * self.prompt_tokens[i]
 
     # Cache
 
@@ -239,6 +247,9 @@ class State:
         if r.first <= i < (r.last or len(r.due_s)):
             self.left -= 1
         if i in self.then:
-            self._send(self.then[i], time_s + r.think_time_s)
+            i, time_s = self.then[i], time_s + r.think_time_s
         elif self.unsent:
-            self._send(self.unsent.popleft(), time_s)
+            i = self.unsent.popleft()
+        else:
+            return
+        heapq.heappush(self.coming, (self._sent(i, time_s), i))

@@ -118,7 +118,7 @@ class DecodeTime:
         """(k, seconds of k steps): the fewest steps that last `within_s`, at most `most`."""
         stretch = bisect_right(self.ends, context)
         if context + most <= self.ends[stretch]:  # nearly always: one stretch, and affine
-            line = self.line(num_decode, stretch)
+            line = self._lines.get((num_decode, stretch)) or self.line(num_decode, stretch)
             if line is not None:
                 slope = 0.5 * line[1]
                 at = line[0] + line[1] * context - slope
