@@ -30,7 +30,8 @@ from msgspec.structs import replace
 from neoserve.catalog.models import find_model
 from neoserve.faces.ask import answer_predict, ask_for, machine_of
 from neoserve.faces.simulate import drawer
-from neoserve.predict.predictor import Memo, outcome, share_of
+from neoserve.predict.memo import Memo
+from neoserve.predict.predictor import outcome, share_of
 from neoserve.predict.simulated import Setting, Simulation
 from neoserve.predict.simulation.policy import vllm_v1
 from neoserve.predict.simulation.replica import Replica

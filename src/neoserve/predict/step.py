@@ -63,8 +63,8 @@ class StepModel:
     __slots__ = (
         "_activation_s", "_attentions", "_comm_latency_s", "_comm_token_s", "_data_ranks",
         "_eager", "_expert_half", "_experts", "_fixed_s", "_half", "_head", "_known_rows_s",
-        "_launch_s", "_matrices", "_pipeline", "_power", "_request_s", "_scan_token_s", "_state_s", "_step_s",
-        "_token_s", "notes",
+        "_launch_s", "_matrices", "_pipeline", "_power", "_request_s", "_scan_token_s", "_state_s",
+        "_step_s", "_token_s", "notes",
     )  # fmt: skip
 
     def __init__(
