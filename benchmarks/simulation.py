@@ -2,8 +2,8 @@
 
 many      10,000 requests on one core, a step model of Llama-3.1-8B on one H100
 default   one simulated prediction of the default size, everything included, and one of 100
-loops     the same workload by the simulation, by itself one step at a time (the same data
-          structures, so the ratio is that of the sums alone), by the plain reference of the tests,
+loops     the same workload by the simulation, by its scheduler's rules one step at a time (the same
+          data structures, without sums and loop), by the plain reference of the tests,
           and by Vidur's simulator, where NEOSERVE_VIDUR names a checkout of it (MIT) whose
           requirements are installed: with a step time that costs it nothing. Times of completion
           are compared, too.
