@@ -15,7 +15,6 @@ from neoserve.predict.step import Shape
 from neoserve.schema.hardware import HardwareSpec
 from neoserve.schema.model import ModelSpec
 
-
 QUIET_SHARE = 0.5  # of the highest rate that a series served
 
 

@@ -73,7 +73,7 @@ COEFFICIENTS = {
 }  # fmt: skip
 GROUPS = {"c": "by_class", "e": "by_engine", "v": "by_era", "p": "by_pair", "d": "by_device"}
 _FEWEST = {"by_class": 3, "by_engine": 3, "by_era": 3, "by_pair": 12, "by_device": 6}
-# How well a CPU multiplies is its engine's kernels: one engine on its class tells nothing of others.
+# How well a CPU multiplies is its engine's kernels: one engine on its class tells of no other.
 _BY_KERNEL = ("matrix_share", "matrix_half_tokens", "dtype_share.int8", "unpack_share",
               "attention_share")  # fmt: skip
 # Each level is pulled to its parent, the more the finer it is.

@@ -191,7 +191,8 @@ def test_a_shared_cache_is_seen_by_every_prompt_of_a_batch() -> None:
     for flag in ("prefill_rate", "throughput"):
         assert rate[True][flag] < rate[False][flag]
     assert rate[True]["batch_prefill"] > rate[False]["batch_prefill"]
-    alone = [case._replace(workload=case.workload.replace(concurrency=1)) for case in (shared, apart)]
+    one = shared.workload.replace(concurrency=1)
+    alone = [case._replace(workload=one) for case in (shared, apart)]
     said = [predictions(case, build(case))["prefill_rate"] for case in alone]
     assert said[0] == pytest.approx(said[1])
 

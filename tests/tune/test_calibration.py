@@ -310,7 +310,7 @@ def test_version_1_reads_still_and_corrects_once_it_says_from_where():
     }  # fmt: skip
     profile = DeviceProfile.parse(old, "profile")
     known = coefficients_for(graviton().machine.hardware, "vllm")
-    with pytest.raises(AskError, match="does not say which coefficients its corrections count from"):
+    with pytest.raises(AskError, match="lacks the coefficients that its corrections"):
         calibrated(known, profile)
     told = profile.replace(coefficients=known)
     assert calibrated(known, told).memory_share == pytest.approx(0.5 * known.memory_share)

@@ -259,8 +259,8 @@ def calibrated(known: Coefficients, profile: DeviceProfile) -> Coefficients:
         known = profile.coefficients
     elif profile.corrections or profile.decode is not None or profile.prefill is not None:
         raise AskError(
-            f"the profile of {profile.host.cpu_model} with {engine} does not say which coefficients "
-            "its corrections count from, as those of an earlier version; calibrate again"
+            f"the profile of {profile.host.cpu_model} with {engine} lacks the coefficients that "
+            "its corrections count from, as all of an earlier version; calibrate again"
         )
     changes: dict[str, float] = {}
     if profile.decode is not None:
