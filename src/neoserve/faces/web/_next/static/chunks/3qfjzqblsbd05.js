@@ -1,4 +1,5 @@
 __turbopack_load_page_chunks__("/hardware", [
-  "static/chunks/2xqjty807wt4d.js",
+  "static/chunks/1f_8q6fjgu4l5.js",
+  "static/chunks/23km3vn0pk16a.js",
   "static/chunks/turbopack-077hmtqrhcoji.js"
 ])
