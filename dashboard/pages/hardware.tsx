@@ -13,7 +13,7 @@ const DTYPES = ["fp32", "bf16", "fp16", "fp8", "int8", "fp4", "int4"];
 const MOST = 8;
 
 export default function Hardware(): ReactNode {
-  const [words, set, ready] = useUrlState({ ...LOAD, on: "graviton2,graviton3,graviton4,L40S,H100-SXM-80GB", q: "", kind: "", sort: "year", load: "closed", n: "4", stat: "mean" });
+  const [words, set, ready] = useUrlState({ ...LOAD, on: "graviton2,graviton3,graviton4,graviton5,L40S,H100-SXM-80GB", q: "", kind: "", sort: "year", load: "closed", n: "4", stat: "mean" });
   const hardware = useHardware(ready);
   const chosen = machines(words.on);
   const devices = useMemo(() => chosen.flatMap((name) => {

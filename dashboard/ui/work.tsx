@@ -142,8 +142,8 @@ function State({ of, mayStop, onStopped }: { of: CampaignState; mayStop: boolean
         <h2 id={heading}>Stop {of.id}?</h2>
         <p>As Ctrl-C does: what was measured is kept, and concluded from. <code>neoserve tune --resume</code> goes on with it.</p>
         <div className="try">
+          <button type="button" onClick={() => dialog.current?.close()}>Let it run</button>
           <button type="button" className="primary" onClick={() => void stop()}>Stop it</button>
-          <button type="button" autoFocus onClick={() => dialog.current?.close()}>Let it run</button>
         </div>
       </dialog>
     </Panel>
