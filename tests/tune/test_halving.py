@@ -209,7 +209,7 @@ def test_a_budget_ends_the_search_with_a_proof(budget: dict[str, float], name: s
 
 
 def test_no_proof_is_longer_than_the_whole_budget() -> None:
-    """Wide tolerances step far down after each miss: 0.1/s, 0.03/s, then an hour for 16 requests."""
+    """Wide tolerances step far down after each miss: 0.1/s, 0.03/s, then an hour a load."""
     plan = plan_of(1, budget_s=40.0, tolerance=0.3, rungs=(8, 12, 16), num_certify=16, num_seeds=1)
     held = World(3, [0.5])
 
