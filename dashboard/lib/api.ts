@@ -15,6 +15,10 @@ export async function postJson<T>(path: string, body: unknown, signal?: AbortSig
   }));
 }
 
+export async function deleteJson<T>(path: string): Promise<T> {
+  return answer<T>(await reach(path, { method: "DELETE" }));
+}
+
 export async function getBytes(path: string, signal?: AbortSignal): Promise<Uint8Array> {
   const response = await reach(path, { signal });
   if (!response.ok) await answer(response);

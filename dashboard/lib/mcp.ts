@@ -86,3 +86,12 @@ export async function ask(request: McpRequest, signal?: AbortSignal): Promise<Mc
     numBytes: new TextEncoder().encode(text).length,
   };
 }
+
+const LIST_TOOLS = mcpRequest(1, "tools/list");
+
+/** Those that this asker may use. */
+export async function listTools(signal?: AbortSignal): Promise<McpTool[]> {
+  const answer = await ask(LIST_TOOLS, signal);
+  if (answer.error) throw new Error(answer.error);
+  return (answer.body as { result: { tools: McpTool[] } }).result.tools;
+}

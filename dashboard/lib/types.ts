@@ -147,6 +147,10 @@ export interface RunSummary {
 export interface LedgerEntry {
   v: number; seq: number; prev: string; kind: string; at: string; body: Record<string, unknown>;
 }
+export interface CampaignState {
+  id: string; state: "running" | "stopping" | "ended"; since: string; elapsed_s: number;
+  exit_code: number | null; lines: string[];
+}
 export interface RunView {
   run: RunSummary; workload: Workload | null; slo: Slo | null; host: Host | null;
   candidates: Candidate[]; standings: Standing[];

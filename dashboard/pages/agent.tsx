@@ -1,7 +1,7 @@
 import { useEffect, useMemo, useState, type ReactNode } from "react";
 import { getJson } from "../lib/api";
 import { bytes } from "../lib/format";
-import { ask, mcpRequest, type McpAnswer, type McpRequest, type McpTool, type Schema } from "../lib/mcp";
+import { ask, listTools, mcpRequest, type McpAnswer, type McpRequest, type Schema } from "../lib/mcp";
 import { useLoad, useUrlState } from "../lib/state";
 import type { RunSummary } from "../lib/types";
 import { Code, Empty, Fault, Field, Panel, Wait } from "../ui/parts";
@@ -27,12 +27,7 @@ interface Exchange { request: McpRequest; answer: McpAnswer | null; fault: strin
 
 export default function Agent(): ReactNode {
   const [words, set, ready] = useUrlState({ tool: "recommend_config", args: "" });
-  const listing = useMemo(() => mcpRequest(1, "tools/list"), []);
-  const tools = useLoad(ready ? "tools" : null, async (signal) => {
-    const answer = await ask(listing, signal);
-    if (answer.error) throw new Error(answer.error);
-    return (answer.body as { result: { tools: McpTool[] } }).result.tools;
-  });
+  const tools = useLoad(ready ? "tools" : null, listTools);
   const runs = useLoad(ready ? "runs" : null, async (signal) => (await getJson<{ runs: RunSummary[] }>("/api/runs", signal)).runs);
   const run = runs.data?.find((one) => one.kind === "tune" && one.status === "ended")?.id ?? runs.data?.[0]?.id ?? "";
   const tool = tools.data?.find((one) => one.name === words.tool) ?? tools.data?.[0] ?? null;

@@ -8,13 +8,15 @@ import { Ladder, showKnobs } from "../ui/ladder";
 import { Absent, Basis, Dash, Empty, Facts, Fault, Panel, Table, VerdictTag, Wait } from "../ui/parts";
 import { NO_RUNS, RunPicker, usePick, useRuns } from "../ui/runs";
 import { Shell } from "../ui/shell";
+import { Work } from "../ui/work";
 
 const OUT = new Set(["rejected", "quality", "crashed", "void", "slower"]);
 
 export default function CampaignView(): ReactNode {
-  const [words, set, ready] = useUrlState({ run: "" });
+  const [words, set, ready] = useUrlState({ run: "", start: "" });
   const runs = useRuns();
   const pick = useCallback((run: string) => set({ run }), [set]);
+  const ids = runs.data?.map((run) => run.id) ?? [];
   const summary = usePick(runs.data, words.run, ready, pick);
   const view = useLoad(ready && words.run ? words.run : null, (signal) => getJson<RunView>(runPath(words.run), signal));
   const isLive = (view.data?.run.status ?? summary?.status) === "live";
@@ -29,6 +31,7 @@ export default function CampaignView(): ReactNode {
           {found && <Status run={found.run} feed={live.state} />}
         </div>
       )}
+      <Work asked={words.start} onAsk={(start) => set({ start })} runs={ids} onRun={pick} onLook={runs.reload} />
       {view.error && <Fault sentence={view.error} retry={view.reload} />}
       {!found && !view.error && (runs.isLoading || view.isLoading) && <Wait what="Reading the run" />}
       {found && <Body view={found} isLive={isLive} entries={live.entries} />}

@@ -17,6 +17,23 @@ export function useWidth<T extends HTMLElement>(): [RefObject<T | null>, number]
   return [ref, width];
 }
 
+/** A canvas at the screen's own resolution, drawn anew where `draw` is another function. */
+export function useDrawing(
+  width: number, height: number, draw: (context: CanvasRenderingContext2D) => void,
+): RefObject<HTMLCanvasElement | null> {
+  const canvas = useRef<HTMLCanvasElement>(null);
+  useEffect(() => {
+    const context = canvas.current?.getContext("2d");
+    if (!canvas.current || !context || width === 0) return;
+    const ratio = window.devicePixelRatio || 1;
+    canvas.current.width = width * ratio; // which clears it, too
+    canvas.current.height = height * ratio;
+    context.scale(ratio, ratio);
+    draw(context);
+  }, [width, height, draw]);
+  return canvas;
+}
+
 /** A logarithmic scale over values with some room; 1 to 10 where there are none. */
 export function logScale(values: number[], range: [number, number], room = 1.25): Scale {
   const positive = values.filter((value) => value > 0 && Number.isFinite(value));

@@ -1,4 +1,5 @@
 import type { ReactNode } from "react";
+import type { Interval } from "../lib/types";
 
 export interface Part { name: string; value: number; shade?: number }
 
@@ -27,4 +28,17 @@ export function StackedBar({ parts, total, show, label }: {
 /** One horizontal bar in a table's cell; the number stands beside it. */
 export function CellBar({ value, of }: { value: number; of: number }): ReactNode {
   return <span className="cellbar" aria-hidden="true"><i style={{ width: `${Math.min(100, (value / of) * 100)}%` }} /></span>;
+}
+
+/** A value in its interval, on the logarithmic scale that its column shares; the numbers stand above. */
+export function IntervalBar({ value, interval, low, high }: {
+  value: number; interval: Interval; low: number; high: number;
+}): ReactNode {
+  const at = (x: number): number => high <= low ? 50 : 100 * Math.log(Math.min(high, Math.max(low, x)) / low) / Math.log(high / low);
+  const [from, to] = [at(interval.low), at(interval.high)];
+  return (
+    <span className="intervalbar" aria-hidden="true">
+      <i style={{ left: `${from}%`, width: `${Math.max(1, to - from)}%` }} /><b style={{ left: `${at(value)}%` }} />
+    </span>
+  );
 }

@@ -1,11 +1,11 @@
-import { useEffect, useMemo, useRef, useState, type ReactNode } from "react";
+import { useCallback, useMemo, useState, type ReactNode } from "react";
 import { blobPath, getBytes } from "../lib/api";
 import { duration, short, significant } from "../lib/format";
 import { sha256 } from "../lib/ledger";
 import { readRows, unpack, type Observed } from "../lib/rows";
 import { useLoad } from "../lib/state";
 import type { Slo } from "../lib/types";
-import { linearScale, logScale, logTicks, useWidth, XAxis, YAxis } from "./axes";
+import { linearScale, logScale, logTicks, useDrawing, useWidth, XAxis, YAxis } from "./axes";
 import { Dash, Empty, Fault, Panel, Table, Wait } from "./parts";
 
 const PAGE = 20;
@@ -35,19 +35,12 @@ export function Rows({ run, digest, slo, steady }: { run: string; digest: string
 
 function Dots({ rows, slo, steady }: { rows: Observed[]; slo: Slo; steady: [number, number] }): ReactNode {
   const [box, width] = useWidth<HTMLDivElement>();
-  const canvas = useRef<HTMLCanvasElement>(null);
   const height = 260, left = 58, right = Math.max(left + 10, width - 12), top = 28, bottom = height - 40;
   const { x, y } = useMemo(() => ({
     x: linearScale(rows.filter((row) => row.status !== "unsent").map((row) => row.dueS), [left, right]).clamp(true),
     y: logScale(rows.flatMap((row) => [row.ttftS ?? 0, row.e2eS ?? 0]), [bottom, top], 1.2),
   }), [rows, left, right, top, bottom]);
-  useEffect(() => {
-    const context = canvas.current?.getContext("2d");
-    if (!canvas.current || !context || width === 0) return;
-    const ratio = window.devicePixelRatio || 1;
-    canvas.current.width = width * ratio;
-    canvas.current.height = height * ratio;
-    context.scale(ratio, ratio);
+  const canvas = useDrawing(width, height, useCallback((context) => {
     for (const row of rows) {
       const at = x(row.dueS);
       context.globalAlpha = row.phase === "measured" ? 1 : 0.4;
@@ -74,7 +67,7 @@ function Dots({ rows, slo, steady }: { rows: Observed[]; slo: Slo; steady: [numb
         context.stroke();
       }
     }
-  }, [rows, x, y, width, bottom]);
+  }, [rows, x, y, bottom]));
   const target = slo.targets.find((one) => one.metric === "ttft");
   const ticks = x.ticks(Math.max(3, Math.floor(width / 90)));
   return (

@@ -1,8 +1,8 @@
 import { line } from "d3-shape";
-import { useEffect, useMemo, useRef, useState, type KeyboardEvent, type PointerEvent, type ReactNode } from "react";
+import { useCallback, useMemo, useState, type KeyboardEvent, type PointerEvent, type ReactNode } from "react";
 import type { Point } from "../lib/points";
 import { frontier } from "../lib/pareto";
-import { logScale, logTicks, useWidth, XAxis, YAxis, type Scale } from "./axes";
+import { logScale, logTicks, useDrawing, useWidth, XAxis, YAxis, type Scale } from "./axes";
 
 const REACH_PX = 24; // a pointer this near to a point means it
 const COLOURS: Record<string, string> = {
@@ -18,7 +18,6 @@ export function Scatter({ points, selected, onSelect, xLabel, yLabel, xShow, ySh
   missing: string;
 }): ReactNode {
   const [box, width] = useWidth<HTMLDivElement>();
-  const canvas = useRef<HTMLCanvasElement>(null);
   const [hover, setHover] = useState("");
   const height = width < 600 ? 340 : 460;
   const lane = points.some((point) => point.x !== null && point.y === null) ? 34 : 0;
@@ -53,20 +52,13 @@ export function Scatter({ points, selected, onSelect, xLabel, yLabel, xShow, ySh
 
   const onFront = useMemo(() => new Set(front.flatMap((one) => one.line.map((point) => point.id))), [front]);
 
-  useEffect(() => {
-    const context = canvas.current?.getContext("2d");
-    if (!canvas.current || !context || width === 0) return;
-    const ratio = window.devicePixelRatio || 1;
-    canvas.current.width = width * ratio;
-    canvas.current.height = height * ratio;
-    context.scale(ratio, ratio);
-    context.clearRect(0, 0, width, height);
+  const canvas = useDrawing(width, height, useCallback((context) => {
     for (const basis of ["published", "predicted", "measured"]) {
       for (const one of placed) {
         if (one.point.basis === basis) draw(context, one, onFront.has(one.point.id));
       }
     }
-  }, [placed, onFront, width, height]);
+  }, [placed, onFront]));
 
   const nearest = (event: PointerEvent): Placed | null => {
     const bounds = event.currentTarget.getBoundingClientRect();

@@ -55,6 +55,22 @@ def test_a_certified_load(cli: Cli, truth: Truth, tmp_path: Path) -> None:
     assert list((folder / "spool").iterdir()) == []
 
 
+@pytest.mark.parametrize(("pmu", "times"), [("auto", 1), ("off", 0)])
+def test_what_aws_shows_of_counters_is_told_once_before_the_load(
+    cli: Cli, truth: Truth, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pmu: str, times: int
+) -> None:
+    monkeypatch.setattr("neoserve.faces.pmu.instance_type", lambda: "c8g.4xlarge")
+    with subprocess.Popen(["sleep", "60"]) as other:  # the server is this process: none to count
+        monkeypatch.setattr("neoserve.measure.engine.proc.listeners", lambda _: (other.pid,))
+        said = bench(cli, truth, tmp_path / "run", "--num-prompts", "10", "--repeat", "2",
+                     "--pmu", pmu)  # fmt: skip
+        other.kill()
+    told = "c8g.4xlarge shows a reduced PMU: IPC, stalled cycles and caches, no slots"
+    assert said.err.count("c8g.4xlarge") == said.err.count(told) == times
+    if times:
+        assert said.err.index(told) < said.err.index("trial 1 of 2")
+
+
 def test_the_document(cli: Cli, truth: Truth, tmp_path: Path) -> None:
     said = bench(cli, truth, tmp_path / "run", "--num-prompts", "20", "--json")
     found = said.document

@@ -201,7 +201,10 @@ parallel = 4
 
 
 @pytest.mark.engine
-def test_a_small_campaign_on_the_embedded_engine(cli: Cli, tmp_path: Path) -> None:
+def test_a_small_campaign_on_the_embedded_engine(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("neoserve.faces.pmu.instance_type", lambda: "c6i.4xlarge")
     space, run = tmp_path / "space.toml", tmp_path / "run"
     space.write_text(SMALL)
     # a median is soon proven, and a short limit makes short loads
@@ -212,6 +215,7 @@ def test_a_small_campaign_on_the_embedded_engine(cli: Cli, tmp_path: Path) -> No
                "--out", str(run))  # fmt: skip
     assert said.code in (0, 3), said
     assert "[1/2] engine defaults  (default)" in said.err
+    assert said.err.count("c6i.4xlarge shows no PMU at all") == 1
     entries = Run.open(run).entries()
     kinds = Counter(e.kind for e in entries)
     assert kinds["campaign"] == kinds["recommendation"] == kinds["recipe"] == 1

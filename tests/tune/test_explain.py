@@ -86,8 +86,20 @@ def test_without_counters_it_says_so_and_why():
     assert text[0].startswith("No hardware counters: this guest's hypervisor shows no PMU")
     assert "cannot be told" in text[0]
     assert any(line.startswith("CPU time an output token fell") for line in text)
-    one = explain(new[:1], old[:1])
-    assert one[-1].startswith("One window each, which has no interval")
+
+
+@pytest.mark.parametrize(
+    ("num_new", "num_old", "said"),
+    [
+        (1, 1, "Each side has a single trial, which has no interval"),
+        (1, 3, "The pick has a single trial, which has no interval"),
+        (3, 1, "The baseline has a single trial, which has no interval"),
+        (3, 3, "Nothing of it moved beyond the intervals."),
+    ],
+)
+def test_the_side_without_an_interval_is_named(num_new, num_old, said):
+    trials = [trial(accounted(cpu_s=s)) for s in (9.9, 10.0, 10.1)]
+    assert explain(trials[:num_new], trials[:num_old])[-1].startswith(said)
 
 
 @pytest.mark.parametrize("sides", [(None, None), ("old", None)])

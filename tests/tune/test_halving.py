@@ -208,6 +208,22 @@ def test_a_budget_ends_the_search_with_a_proof(budget: dict[str, float], name: s
     assert any(s.state == "untried" for s in found.standings)
 
 
+def test_no_proof_is_longer_than_the_whole_budget() -> None:
+    """Wide tolerances step far down after each miss: 0.1/s, 0.03/s, then an hour a load."""
+    plan = plan_of(1, budget_s=40.0, tolerance=0.3, rungs=(8, 12, 16), num_certify=16, num_seeds=1)
+    held = World(3, [0.5])
+
+    def answer(job: Job) -> Seen:
+        seen = held(job)
+        return seen.replace(verdict="INCONCLUSIVE", share=0.5, num_misses=seen.num) if (
+            job.purpose == "certify"
+        ) else seen
+
+    proofs = [t.job for t in searched(plan, answer) if t.job.visit >= 10]
+    assert proofs
+    assert all(job.num_requests / job.rate_rps <= 40.0 for job in proofs)
+
+
 def test_hosts_that_work_side_by_side_never_get_the_same_candidate() -> None:
     plan, world = plan_of(20), World.drawn(9, 20)
     told: list[Told] = []

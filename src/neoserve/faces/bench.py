@@ -39,6 +39,7 @@ from ..schema.workload import Workload
 from ..tune.session import Interrupted, Session
 from .bench_plot import write as write_plot
 from .kv_check import kv_note
+from .pmu import foretell
 from .progress import Live
 
 Say = Callable[[str], None]
@@ -79,6 +80,8 @@ def bench(ask: BenchAsk, note: Say) -> Bench:
     )  # fmt: skip
     cores = core_plan(config, host, ask.trial.workers)
     with _engine(ask, config, run, cores, note) as engine:
+        if ask.trial.counts and engine.pids():  # of a server elsewhere nothing is counted
+            foretell(note)
         live = Live(ask.trial.slo)
         session = Session(run, engine, host, cores, lambda text: live.say(note, text), live.show)
         noted = kv_note(config, engine.facts(), ask.target, host)

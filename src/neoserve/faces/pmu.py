@@ -52,9 +52,7 @@ def counted(args: argparse.Namespace, note: Say) -> Counters:
         raise AskError(f"--seconds {args.seconds:g}: expected {_LEAST_S:g} to {_MOST_S:g}")
     if args.performix:
         return _by_performix(args, note)
-    told = exposure(instance_type())
-    if told is not None:
-        note(f"{told.instance} shows {told.says} ({told.source.date})")
+    foretell(note)
     pids = _pids(args)
     if args.cores:
         scope = Scope(cpus=show_cpus(_cpus(args.cores)))
@@ -63,6 +61,13 @@ def counted(args: argparse.Namespace, note: Say) -> Counters:
     host = this_host()
     note(f"counting {scope.show()} for {args.seconds:g} s ...")
     return collect(host, scope, args.seconds, pids)
+
+
+def foretell(note: Say) -> None:
+    """What AWS shows of this instance's counters, before one is read; nothing on other hosts."""
+    told = exposure(instance_type())
+    if told is not None:
+        note(f"{told.instance} shows {told.says} ({told.source.date})")
 
 
 def _refuse_two(args: argparse.Namespace) -> None:

@@ -42,6 +42,7 @@ from ..tune.session import Interrupted
 from ..tune.space import engine_config, knobs_of, space_for
 from ..tune.space_file import SpaceFile, applied, read_space_file
 from .bench import context_tokens, fresh_folder, public_words, refuse_secrets
+from .pmu import foretell
 from .recipe import write_recipe
 from .tune_tables import has_run
 from .tune_view import View
@@ -258,6 +259,8 @@ def search(
     run: Run, campaign: Campaign, plan: SearchPlan, told: list[Told], note: Say
 ) -> Tuned:
     """Do what is left, then conclude; Ctrl-C keeps all and concludes from what there is."""
+    if campaign.counts:
+        foretell(note)
     view = View(campaign, plan, note)
     executor = LocalExecutor(
         run, campaign, _documents(campaign),

@@ -179,8 +179,12 @@ def _over(trials: Sequence[Trial], of_one: Callable[[Trial], float | None]) -> S
 
 
 def _silent(pick: Sequence[Trial], baseline: Sequence[Trial]) -> list[str]:
-    if min(len(pick), len(baseline)) < 2:
-        return ["One window each, which has no interval: whether anything moved cannot be told."]
+    sides = (("the pick", len(pick)), ("the baseline", len(baseline)))
+    single = [name for name, num in sides if num < 2]
+    if single:
+        whose = "Each side" if len(single) == 2 else single[0][0].upper() + single[0][1:]
+        return [f"{whose} has a single trial, which has no interval: whether anything moved cannot "
+                "be told."]  # fmt: skip
     return ["Nothing of it moved beyond the intervals."]
 
 

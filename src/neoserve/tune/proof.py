@@ -50,6 +50,8 @@ def _certificate(history: History, candidate: int, number: int, limit_rps: float
     num = long_enough(plan, _num_asked(plan), rate, PROOF_HORIZONS)
     if not any(t.job.rate_rps == rate for t in history.of(candidate, "certify")):
         num = _enough(history, candidate, rate, num, level)
+    if _is_too_long(plan, num, rate):
+        return None
     seed = plan.seed + _CERTIFY_SEED + 100 * number + step
     return Job(candidate, "certify", rate, num, seed, level, visit)
 
@@ -64,6 +66,11 @@ def _refutation(history: History, candidate: int, number: int, limit_rps: float)
     num = long_enough(plan, _num_asked(plan), above, PROOF_HORIZONS)
     seed = plan.seed + _REFUTE_SEED + len(tries)
     return Job(candidate, "refute", above, num, seed, _level(plan), FIRST_VISIT + number)
+
+
+def _is_too_long(plan: SearchPlan, num: int, rate_rps: float) -> bool:
+    """Longer than the whole budget: rates that fall after each miss may come to hours a load."""
+    return plan.budget_s is not None and num / rate_rps > plan.budget_s
 
 
 def _level(plan: SearchPlan) -> float:

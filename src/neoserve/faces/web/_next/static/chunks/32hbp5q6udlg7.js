@@ -1,5 +1,5 @@
 __turbopack_load_page_chunks__("/evidence", [
-  "static/chunks/3jbzn3q1h5p09.js",
-  "static/chunks/0re77bklofj_a.js",
+  "static/chunks/0g7cspwk3tqpx.js",
+  "static/chunks/2gk8vc3avx17i.js",
   "static/chunks/turbopack-077hmtqrhcoji.js"
 ])

@@ -1,4 +1,5 @@
 __turbopack_load_page_chunks__("/hardware", [
-  "static/chunks/2xqjty807wt4d.js",
+  "static/chunks/1ewvv476xs1cv.js",
+  "static/chunks/23km3vn0pk16a.js",
   "static/chunks/turbopack-077hmtqrhcoji.js"
 ])

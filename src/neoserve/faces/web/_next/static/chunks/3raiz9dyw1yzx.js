@@ -1,6 +1,6 @@
 __turbopack_load_page_chunks__("/cost", [
   "static/chunks/0jyh2gnw1pzf8.js",
-  "static/chunks/0re77bklofj_a.js",
-  "static/chunks/0uhh391biip0p.js",
+  "static/chunks/1d78zr10zxxg9.js",
+  "static/chunks/0g7cspwk3tqpx.js",
   "static/chunks/turbopack-077hmtqrhcoji.js"
 ])

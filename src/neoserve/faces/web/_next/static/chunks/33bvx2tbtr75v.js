@@ -1,4 +1,5 @@
 __turbopack_load_page_chunks__("/plan", [
-  "static/chunks/0b39y9r1mg15a.js",
+  "static/chunks/0v2s3ayzp_yns.js",
+  "static/chunks/01efntn36whq_.js",
   "static/chunks/turbopack-077hmtqrhcoji.js"
 ])

@@ -1,4 +1,4 @@
 __turbopack_load_page_chunks__("/ledger", [
-  "static/chunks/2iod-0jz57z_a.js",
+  "static/chunks/278bl_3t9hhsq.js",
   "static/chunks/turbopack-077hmtqrhcoji.js"
 ])
