@@ -178,7 +178,7 @@ def test_a_profile_of_this_host(tmp_path):
         pytest.skip("; ".join(r for t in trials for r in t.reasons))
     planner = Planner(space, found, loads[0])
     before = [planner.prediction(candidate, w) for w in loads]
-    profile = profile_from(trials[:1], before[:1], known=KNOWN)
+    profile = profile_from(trials[:1], before[:1], known=planner.coefficients)
     assert DeviceProfile.parse_json(profile.to_json(), "profile") == profile
     after = Planner(space, found, loads[0], profile=profile).prediction(candidate, loads[1])
     seen = trials[1].ttft_s.mean + 7 * trials[1].tpot_s.mean
