@@ -367,7 +367,7 @@ COMMANDS: tuple[Command, ...] = (
         "--osl 300 --slo 'tpot:mean<50ms' --against 0.6",
     ),
     Command(
-        "fleet", "the cheapest mix of replicas for demand that varies: several kinds, classes, prices",
+        "fleet", "the cheapest mix of replicas for demand that varies, over machines, prices, SLOs",
         _fleet, (*FLEET, CATALOG, OFFLINE, JSON),
         (("what", {"metavar": "FILE|MODEL",
                    "help": "a fleet's TOML file, or one model with --on, --demand and --slo"}),),

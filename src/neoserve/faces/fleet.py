@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from ..catalog.hardware import all_instances, load_extra
-from ..errors import AskError
-from ..measure.demand import read_curve, read_requests
 from ..predict.cost import HOURS_PER_MONTH, cost_of
 from ..predict.fleet import Line, Mix, Offer, Rules, cheapest
 from ..predict.fleet_changes import changes
@@ -17,7 +14,6 @@ from ..schema.engine import Deployment
 from ..schema.fleet import (
     FleetAsk,
     FleetCheck,
-    FleetClass,
     FleetKind,
     FleetMix,
     FleetOption,
@@ -26,12 +22,11 @@ from ..schema.fleet import (
     FleetUse,
 )
 from ..schema.prediction import Plan
-from ..schema.workload import Slo, Workload
+from ..schema.workload import Workload
 from ..units import show_duration, show_usd
-from .ask import answer_plan, answer_predict, machine_of, with_means
+from .ask import answer_plan, answer_predict, machine_of
+from .fleet_ask import Asked, asked, check_fleet
 
-MAX_HOURS = 8784
-MAX_CLASSES, MAX_KINDS, MAX_STEPS = 20, 20, 24
 REPLICAS = 16  # for which a deployment is chosen: whole ones hardly decide, and one more is a help
 CHECKED_REQUESTS = 1000
 CHECKS = 5  # times that a capacity which fails its check is lowered and the mix solved again
@@ -39,18 +34,10 @@ CHECKS = 5  # times that a capacity which fails its check is lowered and the mix
 Note = Callable[[str], None]
 
 
-class Asked(NamedTuple):
-    """A class with its demand read: requests/s by hour, and the workload of one of them."""
-
-    of: FleetClass
-    demand: tuple[float, ...]
-    workload: Workload
-
-
 def answer_fleet(ask: FleetAsk, folder: Path, note: Note = lambda _: None) -> FleetPlan:
     """The cheapest mix of every class. Files are named relative to `folder`. Raises AskError."""
     check_fleet(ask)
-    classes = [_asked(of, folder) for of in ask.classes]
+    classes = [asked(of, folder) for of in ask.classes]
     found, told = [], []
     for one in classes:
         note(f"{one.of.name}: {one.of.model}, {len(one.demand)} hours ...")
@@ -63,64 +50,6 @@ def answer_fleet(ask: FleetAsk, folder: Path, note: Note = lambda _: None) -> Fl
         classes=tuple(found), usd_per_month=total, sensitivity=tuple(told),
         assumptions=_assumptions(ask), summary=_summary(found, total),
     )  # fmt: skip
-
-
-def check_fleet(ask: FleetAsk) -> None:
-    """Raises AskError for what no fleet is."""
-    for what, items, most in (("kinds", ask.kinds, MAX_KINDS), ("classes", ask.classes,
-                                                                MAX_CLASSES)):  # fmt: skip
-        if not 1 <= len(items) <= most:
-            raise AskError(f"{len(items)} {what}; expected 1 to {most} in a fleet")
-    for what, names in (("kind", [kind.on for kind in ask.kinds]),
-                        ("class", [of.name for of in ask.classes])):  # fmt: skip
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
-            raise AskError(f"two {what} entries are called {twice!r}; name each once")
-    for name, value, low, high in (
-        ("start_up_s", ask.start_up_s, 0.0, 86400.0), ("billing_s", ask.billing_s, 1.0, 3600.0),
-        ("headroom_share", ask.headroom_share, 0.0, 10.0),
-        ("spot_loss_share", ask.spot_loss_share, 0.0, 0.9), ("steps", ask.steps, 1, MAX_STEPS),
-        *(("start_up_s", kind.start_up_s or 0.0, 0.0, 86400.0) for kind in ask.kinds),
-        *(("spares", of.spares, 0, 100) for of in ask.classes),
-        *((f"{name} of {kind.on}", usd or 0.0, 0.0, 1e9) for kind in ask.kinds for name, usd in (
-            ("reserved_usd_per_hour", kind.reserved_usd_per_hour),
-            ("spot_usd_per_hour", kind.spot_usd_per_hour))),
-    ):  # fmt: skip
-        if not low <= value <= high:
-            raise AskError(f"{name} is {value:g}; expected {low:g} to {high:g}")
-    if 3600.0 % ask.billing_s:
-        raise AskError(f"billing_s is {ask.billing_s:g}; expected what divides an hour, say 60")
-    known = {kind.on for kind in ask.kinds}
-    for of in ask.classes:
-        other = sorted(set(of.on) - known)
-        if other:
-            raise AskError(f"class {of.name} runs on {other[0]}, which is none of the kinds")
-        if not any(t.metric != "quality" for t in Slo.parse_text(of.slo).targets):
-            raise AskError(f"class {of.name} has no limit of time in its slo; write 'ttft:p95<3s'")
-
-
-def _asked(of: FleetClass, folder: Path) -> Asked:
-    workload = of.workload
-    if isinstance(of.demand, str):
-        path = folder / Path(of.demand).expanduser()
-        demand = read_curve(path)
-        if demand is None:
-            demand, trace = read_requests(path)
-            # its lengths; the rate is that of each hour
-            workload = with_means(workload.replace(trace=str(path)), trace)
-    else:
-        demand = of.demand
-    if not 1 <= len(demand) <= MAX_HOURS or max(demand) <= 0 or min(demand) < 0:
-        raise AskError(f"the demand of {of.name} has {len(demand)} hours; expected 1 to "
-                       f"{MAX_HOURS:,} rates from 0, one of them above 0")  # fmt: skip
-    if of.peak_rps is not None:
-        if not 0 < of.peak_rps <= 1e5:
-            raise AskError(f"peak_rps of {of.name} is {of.peak_rps:g}; expected up to 10^5")
-        scale = of.peak_rps / max(demand)
-        demand = tuple(rate * scale for rate in demand)
-    if workload.arrival in ("closed", "trace"):
-        workload = workload.replace(arrival="poisson")
-    return Asked(of, demand, workload)
 
 
 def _mix(ask: FleetAsk, one: Asked) -> tuple[FleetMix, tuple[str, ...]]:
@@ -153,9 +82,9 @@ def _option(ask: FleetAsk, one: Asked, kind: FleetKind) -> FleetOption:
     request = PlanAsk(
         model=one.of.model, on=(kind.on,), deployment=Deployment(engine=ask.engine),
         workload=one.workload.replace(rate_rps=max(one.demand)), slo=one.of.slo,
-        rate_rps=max(one.demand), weight_quant=one.of.weight_quant, kv_cache_dtype=one.of.kv_cache_dtype,
-        usd_per_hour=kind.usd_per_hour, catalog=ask.catalog, online=ask.online, keep=1,
-        simulate=False,
+        rate_rps=max(one.demand), weight_quant=one.of.weight_quant,
+        kv_cache_dtype=one.of.kv_cache_dtype, usd_per_hour=kind.usd_per_hour,
+        catalog=ask.catalog, online=ask.online, keep=1, simulate=False,
     )  # fmt: skip
     plan = answer_plan(request)
     if plan.best is not None and plan.best.fleet is not None:

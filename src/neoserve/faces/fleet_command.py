@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
 from ..errors import AskError
-from ..schema.fleet import FleetAsk, FleetClass, FleetKind, FleetMix, FleetPlan
-from ..schema.workload import Slo, Workload
+from ..schema.fleet import FleetMix, FleetPlan
+from ..schema.workload import Slo
 from ..units import show_count, show_duration, show_usd, significant
 from .fleet import answer_fleet
-from .options import real
+from .fleet_ask import fleet_ask, read_fleet
 from .tables import table, wrap
 
 OF_MODEL = ("on", "demand", "slo")  # options that a file says itself
@@ -33,47 +32,7 @@ def fleet(args: argparse.Namespace, note: Callable[[str], None]) -> FleetPlan:
     if missing:
         raise AskError(f"--{missing} is missing: a fleet of one model needs --on, --demand and "
                        "--slo; several models are a TOML file")  # fmt: skip
-    return answer_fleet(_fleet_ask(args), Path(), note)
-
-
-def read_fleet(path: Path) -> FleetAsk:
-    """The fleet in a TOML file. Raises AskError."""
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise AskError(f"{path} cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise AskError(f"{path} is no TOML: {error}") from None
-    ask = FleetAsk.parse(data, str(path))
-    if not ask.catalog:
-        return ask
-    return ask.replace(catalog=str(path.parent / Path(ask.catalog).expanduser()))
-
-
-def _fleet_ask(args: argparse.Namespace) -> FleetAsk:
-    workload = Workload(
-        arrival="poisson", prompt_tokens=args.isl, output_tokens=args.osl, seed=args.seed,
-        prompt_tokens_cv=args.isl_cv, output_tokens_cv=args.osl_cv,
-        prefix_hit_share=args.prefix_hit_share,
-    )  # fmt: skip
-    return FleetAsk(
-        kinds=tuple(FleetKind(on=name.strip()) for name in args.on.split(",") if name.strip()),
-        classes=(FleetClass(
-            name="demand", model=args.what, slo=args.slo, demand=demand_of(args.demand),
-            peak_rps=args.peak_rate, workload=workload, weight_quant=args.weight_quant,
-            kv_cache_dtype=args.kv_cache_dtype, spares=args.spares,
-        ),),
-        start_up_s=args.start_up, headroom_share=args.headroom, catalog=args.catalog,
-        online=not args.offline, sensitivity=args.sensitivity,
-    )  # fmt: skip
-
-
-def demand_of(text: str) -> tuple[float, ...] | str:
-    """``2,5,9`` as rates; anything else is a file."""
-    try:
-        return tuple(real(part) for part in text.split(","))
-    except AskError:
-        return text
+    return answer_fleet(fleet_ask(args), Path(), note)
 
 
 def show_fleet(found: FleetPlan) -> str:
@@ -93,7 +52,9 @@ def _class(mix: FleetMix) -> str:
         f"{Slo.parse_text(mix.slo).show()}; {len(rates)} hours, mean "
         f"{significant(sum(rates) / len(rates))}, peak {significant(max(rates))} requests/s"
     )
-    parts = [wrap(head, ""), _options(mix)]
+    bases = dict.fromkeys(option.price_basis for option in mix.options if option.price_basis)
+    parts = [wrap(head, ""), "\n".join([_options(mix), *(wrap(f"on demand: {b}", "")
+                                                         for b in bases)])]  # fmt: skip
     if mix.reason:
         return "\n\n".join([*parts, wrap(f"No fleet: {mix.reason}.", "")])
     return "\n\n".join([*parts, _uses(mix), _steps(mix), _money(mix)])

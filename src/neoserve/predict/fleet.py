@@ -90,7 +90,8 @@ def levels_of(demand: Sequence[float], steps: int) -> tuple[float, ...]:
     values = sorted(set(ordered))
     ends = [0, *(bisect_left(ordered, v) for v in values[1:]), len(ordered)]
     # best[j]: (hours x rate of the first j values, raised; cuts)
-    best: list[tuple[float, tuple[int, ...]]] = [(0.0, ())] + [(math.inf, ())] * len(values)
+    none: tuple[float, tuple[int, ...]] = math.inf, ()
+    best = [(0.0, none[1]), *[none] * len(values)]
     for _ in range(min(steps, len(values))):
         raised = list(best)
         for j in range(1, len(values) + 1):
@@ -198,8 +199,8 @@ class _Program:
     def _rows(self) -> None:
         spares = self.rules.spares if self.used else 0
         reserve = self.rules.spares * self.sizes[0]
-        larger = [(column, -spares * (b - a))
-                  for column, (a, b) in zip(self.used, pairwise(self.sizes), strict=True)]  # fmt: skip
+        rises = [b - a for a, b in pairwise(self.sizes)]
+        larger = [(used, -spares * rise) for used, rise in zip(self.used, rises, strict=True)]
         for level, rate in enumerate(self.levels):
             if rate <= 0.0:
                 continue
