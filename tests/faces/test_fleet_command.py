@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from neoserve.faces.fleet_ask import demand_of, read_fleet
 from neoserve.faces.fleet_command import show_fleet
 from neoserve.schema.ask import PredictAsk
 from neoserve.schema.fleet import FleetAsk, FleetClass, FleetKind, FleetPlan
+from neoserve.schema.prediction import Prediction
 from neoserve.schema.workload import Workload
 
 from .conftest import Cli
@@ -99,6 +101,42 @@ def test_a_class_that_nothing_can_serve_is_refused_by_its_reasons(cli: Cli) -> N
     assert plan.usd_per_month is None
     assert plan.classes[0].reason.startswith("no kind can serve it: g6.xlarge: weights alone take")
     assert plan.summary == f"demand has no fleet: {plan.classes[0].reason}."
+
+
+def missing(share: float) -> Callable[[PredictAsk], Prediction]:
+    """The first load that is looked at misses the SLO, and so does all above a share of it."""
+    most: list[float] = []
+
+    def answer(asked: PredictAsk) -> Prediction:
+        most.append(share * asked.workload.rate_rps)
+        told = answer_predict(asked)
+        if asked.workload.rate_rps <= most[0] * (1 + 1e-9):
+            return told
+        assert told.throughput is not None
+        return told.replace(
+            meets_slo=False, throughput=told.throughput.replace(max_rate_rps=most[0])
+        )
+
+    return answer
+
+
+def test_what_fails_its_check_is_taken_to_carry_less(
+    found: FleetPlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("neoserve.faces.fleet.answer_predict", missing(0.5))
+    [mix] = answer_fleet(ask(slo="ttft:p95<1s; tpot:p95<50ms"), Path()).classes
+    before = found.classes[0]
+    assert mix.options[0].capacity_rps == pytest.approx(0.5 * before.checks[0].rate_rps, rel=0.2)
+    assert sum(mix.steps[-1].replicas) > sum(before.steps[-1].replicas)
+    assert all(check.meets_slo for check in mix.checks)
+    assert mix.steps[-1].capacity_rps >= 90.0
+
+
+def test_what_holds_no_rate_at_its_check_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("neoserve.faces.fleet.answer_predict", missing(0.0))
+    [mix] = answer_fleet(ask(), Path()).classes
+    assert "on a second schedule" in mix.reason
+    assert mix.usd_per_month is None
 
 
 def test_start_up_is_billed_in_whole_increments() -> None:

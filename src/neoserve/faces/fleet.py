@@ -29,6 +29,7 @@ from .fleet_ask import Asked, asked, check_fleet
 
 REPLICAS = 16  # for which a deployment is chosen: whole ones hardly decide, and one more is a help
 CHECKED_REQUESTS = 1000
+NO_KIND = "no kind can serve it"
 CHECKS = 5  # times that a capacity which fails its check is lowered and the mix solved again
 
 Note = Callable[[str], None]
@@ -60,16 +61,16 @@ def _mix(ask: FleetAsk, one: Asked) -> tuple[FleetMix, tuple[str, ...]]:
         name=one.of.name, model=one.of.model, workload=one.workload, slo=one.of.slo,
         demand_rps=one.demand, options=tuple(options),
     )  # fmt: skip
-    if all(option.reason for option in options):
-        reasons = "; ".join(f"{option.on}: {option.reason}" for option in options)
-        return base.replace(reason=f"no kind can serve it: {reasons}"), ()
     rules = Rules(one.of.spares, ask.spot_loss_share, ask.steps)
     demand = [rate * (1.0 + ask.headroom_share) for rate in one.demand]
-    for _ in range(CHECKS):
+    for tries in range(1, CHECKS + 1):
         offers = [_offer(ask, option) for option in options if not option.reason]
+        if not offers:
+            reasons = "; ".join(f"{option.on}: {option.reason}" for option in options)
+            return base.replace(options=tuple(options), reason=f"{NO_KIND}: {reasons}"), ()
         mix = cheapest(offers, demand, rules)
         checks, lowered = _checked(ask, one, options, mix, rules)
-        if not lowered:
+        if not lowered or tries == CHECKS:  # a check that still fails is told
             break
         options = [lowered.get(option.on, option) for option in options]
     told = changes(offers, demand, rules, mix) if ask.sensitivity else ()
@@ -207,7 +208,8 @@ def _checked(
             lowered[option.on] = option.replace(
                 capacity_rps=capacity,
                 usd_per_mtok_output_full=_per_mtok(usd, capacity, one.workload),
-            )  # fmt: skip
+                reason="" if capacity > 0.0 else f"no rate keeps {one.of.slo} on a second schedule",
+            )
     return checks, lowered
 
 
