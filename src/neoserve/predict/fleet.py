@@ -23,7 +23,7 @@ from ..errors import AskError
 from ..schema.fleet import Purchase
 
 GAP_SHARE = 0.005  # of the cost, that may be left unproven
-MAX_NODES = 20_000  # of the search; what is unproven then is told
+MAX_NODES = 500  # of the search; what is unproven then is told
 MAX_CURVE = 168  # different rates, before they are sorted into levels
 _ALMOST = 1e-9  # relative: rounding, not another replica
 

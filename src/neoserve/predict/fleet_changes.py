@@ -11,12 +11,14 @@ from .fleet import Mix, Offer, Rules, cheapest
 DEMAND = (0.8, 1.2)
 DEARER = (1.1, 1.25, 1.5, 2.0)  # of all prices of a kind
 CHEAPER = (0.9, 0.75, 0.5)
+GAP_SHARE = 0.01  # of these answers, which move in steps of 10 % and more
 
 
 def changes(
     offers: Sequence[Offer], demand: Sequence[float], rules: Rules, mix: Mix
 ) -> tuple[str, ...]:
     """One sentence a change. `demand` is what `mix` was solved for."""
+    rules = rules._replace(gap_share=max(rules.gap_share, GAP_SHARE) if rules.gap_share else 0.0)
     lines = [_with_demand(offers, demand, rules, mix, factor) for factor in DEMAND]
     used = {line.offer.name for line in mix.lines}
     for offer in offers:
