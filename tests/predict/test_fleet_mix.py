@@ -99,7 +99,7 @@ def named(offers: Sequence[Offer]) -> list[Offer]:
     return [offer._replace(name=str(i)) for i, offer in enumerate(offers)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(OFFERS, st.lists(st.sampled_from([0.0, 0.4, 1.3, 1.4]), min_size=1, max_size=5),
        st.sampled_from([0, 1]))  # fmt: skip
 def test_it_is_the_cheapest_of_all(
