@@ -124,7 +124,7 @@ MANY = st.lists(st.builds(Offer, st.just("x"), st.floats(0.5, 8.0), st.floats(0.
                           MAYBE, STARTS), min_size=1, max_size=3)  # fmt: skip
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(MANY, CURVE, st.integers(0, 2))
 def test_it_carries_every_hour_and_costs_what_its_hours_cost(
     offers: list[Offer], demand: list[float], spares: int
@@ -146,7 +146,7 @@ def test_it_carries_every_hour_and_costs_what_its_hours_cost(
     assert mix.usd == pytest.approx(sum(map(hourly, mix.lines)))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(MANY, CURVE, st.floats(0.0, 3.0), st.floats(0.5, 8.0), st.floats(0.2, 5.0))
 def test_more_demand_is_never_cheaper_and_more_choice_never_dearer(
     offers: list[Offer], demand: list[float], more: float, size: float, price: float
