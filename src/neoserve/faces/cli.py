@@ -20,6 +20,7 @@ from .options import (
     COST,
     DISPATCH,
     ENGINE,
+    FLEET,
     GATE,
     ISA,
     JSON,
@@ -120,6 +121,14 @@ def _cost(args: argparse.Namespace) -> int:
     found = cost(args)
     tell(args, found, show_cost)
     return EXIT_MET if found.best is not None else EXIT_NOT_MET
+
+
+def _fleet(args: argparse.Namespace) -> int:
+    from .fleet_command import fleet, show_fleet
+
+    found = fleet(args, note)
+    tell(args, found, show_fleet)
+    return EXIT_MET if found.usd_per_month is not None else EXIT_NOT_MET
 
 
 def _compare(args: argparse.Namespace) -> int:
@@ -356,6 +365,14 @@ COMMANDS: tuple[Command, ...] = (
          ("--on", {"default": "", "metavar": "HW,HW", "help": HARDWARE_HELP})),
         "neoserve cost Qwen/Qwen3-8B --on L4,L40S --output-tokens-per-month 5e9 --isl 1000 "
         "--osl 300 --slo 'tpot:mean<50ms' --against 0.6",
+    ),
+    Command(
+        "fleet", "the cheapest mix of replicas for demand that varies, over machines, prices, SLOs",
+        _fleet, (*FLEET, CATALOG, OFFLINE, JSON),
+        (("what", {"metavar": "FILE|MODEL",
+                   "help": "a fleet's TOML file, or one model with --on, --demand and --slo"}),),
+        "neoserve fleet Qwen/Qwen3-8B --on g6.xlarge,g6e.xlarge --demand 2,2,5,9,12,8 --isl 1000 "
+        "--osl 300 --slo 'ttft:p95<2s; tpot:p95<60ms'",
     ),
     Command(
         "catalog", "look up hardware, instances, prices, models, engines, quantization", _catalog,

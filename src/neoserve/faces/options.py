@@ -246,6 +246,23 @@ COST = (
     Option(("--against",), "dollars per million output tokens elsewhere: from which volume on is a "
            "replica cheaper?", price, "USD"),
 )  # fmt: skip
+FLEET = (
+    Option(("--on",), "of MODEL: what may be rented, as for plan; prices are the catalog's",
+           metavar="HW,HW", default=""),
+    Option(("--demand",), "of MODEL: a curve (CSV with rate_rps, hour by hour), a trace, or rates "
+           "such as 2,5,9", metavar="FILE|RPS,RPS", default=""),
+    Option(("--peak-rate",), "scale the curve so that its highest hour has this rate", real,
+           "RPS", dest="peak_rate"),
+    *(option for option in WORKLOAD if option.name in (
+        "isl", "osl", "isl_cv", "osl_cv", "prefix_hit_share", "slo", "seed")),
+    *(option for option in MANY if option.name in ("weight_quant", "kv_cache_dtype")),
+    Option(("--spares",), "replicas that may be missing while the SLO is kept (1)", whole, "N", 1),
+    Option(("--start-up",), "from an order until a replica serves; it is paid (5min)",
+           parse_duration_s, "TIME", 300.0),
+    Option(("--headroom",), "capacity above each hour's mean rate (0)", parse_share, "SHARE", 0.0),
+    Option(("--sensitivity",), "solve again for other demand and prices (on)", both=True,
+           default=True),
+)  # fmt: skip
 COMPARE = tuple(option for option in MANY if option.name not in ("keep", "plot"))
 
 _RATES = (
