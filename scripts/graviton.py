@@ -92,7 +92,8 @@ def _held(pair: tuple[ComparedSide, ComparedSide]) -> str:
             f"{'within' if inside else '**above**'} the interval of {pair[1].name}, which ends at "
             f"{significant(said.high)}" + ("" if inside else ": one of the two is wrong")
         )
-    return f"- {pair[0].name}, at least {significant(row.value)} requests/s as published: {where}.\n"
+    rate = significant(row.value)
+    return f"- {pair[0].name}, at least {rate} requests/s as published: {where}.\n"
 
 
 def claim_table() -> str:

@@ -119,7 +119,7 @@ def _terms(model: str, w: Workload, slo: Slo) -> Terms:
              if name not in _NOT_SHAPE and getattr(w, name) != getattr(_PLAIN, name)]  # fmt: skip
     is_closed = w.arrival == "closed"
     return Terms(
-        model=model, load=w.arrival, concurrency=w.concurrency if is_closed else None,
+        model=model or None, load=w.arrival, concurrency=w.concurrency if is_closed else None,
         prompt_tokens=w.prompt_tokens, output_tokens=w.output_tokens, shape=", ".join(shape),
         slo="" if is_closed else slo_text(slo), definitions=_OURS,
     )  # fmt: skip

@@ -95,7 +95,7 @@ def show_figure(side: ComparedSide, figure: Figure | None, is_short: bool = Fals
         return f"{value} ?"
     if is_short:
         return value
-    if figure.low is None and figure.high is None or figure.low == figure.high:
+    if figure.low == figure.high:  # exact, or no interval is known
         return value
     low, high = ("?" if v is None else significant(v, 2) for v in (figure.low, figure.high))
     return f"{value} ({low} to {high})"

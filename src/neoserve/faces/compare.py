@@ -53,10 +53,13 @@ def compare_sides(ask: CompareAsk) -> Comparison:
     columns = [judged(column, asked) for column in columns]
     why = [unlike(column.side.terms, asked) for column in columns]
     if why[base]:
-        raise AskError(f"the baseline {columns[base].side.name} cannot be held against what was "
-                       f"asked: {why[base]} Ask for its terms, or name another with --baseline")  # fmt: skip
+        raise AskError(
+            f"the baseline {columns[base].side.name} cannot be held against what was asked: "
+            f"{why[base]} Ask for its terms, or name another with --baseline"
+        )
     alike = [c for c, reason in zip(columns, why, strict=True) if not reason]
-    apart = [_apart(c.side, reason) for c, reason in zip(columns, why, strict=True) if reason]
+    apart = [c.side.replace(reason=reason) for c, reason in zip(columns, why, strict=True)
+             if reason]  # fmt: skip
     if len(alike) < 2:
         told = "; ".join(f"{side.name}: {side.reason}" for side in apart)
         raise AskError(f"nothing can be held against {columns[base].side.name}: {told}")
@@ -66,10 +69,6 @@ def compare_sides(ask: CompareAsk) -> Comparison:
         terms=asked, baseline=name, sides=sides, apart=tuple(apart),
         notes=tuple(_notes(sides)), summary=_told_sides(sides, name),
     )  # fmt: skip
-
-
-def _apart(side: ComparedSide, reason: str) -> ComparedSide:
-    return side.replace(reason=reason)
 
 
 def _named(columns: Sequence[Column]) -> list[Column]:

@@ -16,8 +16,8 @@ from ..schema.spread import Spread
 from .intervals import LEVEL, Bands, arch_of, rate_at, thin_note
 from .predictor import Ask, Memo, outcome
 
-_SHARES = 101  # equally likely values of an error
-_DIFFERENCES = 41  # of what two errors differ by
+_NUM_ERRORS = 4001  # equally likely pairs
+_GOLDEN = (math.sqrt(5) - 1) / 2  # its multiples fill the unit square evenly beside equal steps
 _STEP = 0.01  # of a factor's logarithm, within which a server's limit is computed once
 
 
@@ -77,6 +77,8 @@ def joint(of: Rate, over: Rate, level: float = LEVEL) -> Joint:
             found.append(above / below if below else math.inf)
         else:
             neither += 1
+    if not found:
+        return Joint(of.value / over.value, 0.0, None, level, how)
     found.sort()
     tail = (1 - level) / 2
     low = found[math.floor(tail * (len(found) - 1))]
@@ -92,20 +94,18 @@ def _errors(of: Rate, over: Rate) -> tuple[Iterator[tuple[float, float]], str]:
     alike = (of.device_class, of.spread.engine) == (over.device_class, over.spread.engine)
     relation = "same_device" if of.device == over.device else "other_device"
     differ = of.spread.ratios.get(relation, {}) if alike else {}
-    shares = [(i + 0.5) / _SHARES for i in range(_SHARES)]
+    square = [((i + 0.5) / _NUM_ERRORS, i * _GOLDEN % 1) for i in range(_NUM_ERRORS)]
     if not differ:
-        pairs = ((of.factor_below(a), over.factor_below(b)) for a in shares for b in shares)
+        pairs = ((of.factor_below(a), over.factor_below(b)) for a, b in square)
         return pairs, "errors of unlike devices or engines are taken to be independent"
-    factors = [of.factor_below(share) for share in shares]
-    halves = [math.exp(_difference(differ, (i + 0.5) / _DIFFERENCES) / 2)
-              for i in range(_DIFFERENCES)]  # fmt: skip
     what = "one device" if relation == "same_device" else "two devices of one class"
     thin = ", none of this engine and class" if thin_note(of.spread).startswith("no ") else ""
     how = (
         f"errors on {what} go together, but for what two rates of one bench differ by "
         f"({differ['sources']:.0f} benches, {differ['pairs']:,.0f} pairs{thin})"
     )
-    return ((f * half, f / half) for f in factors for half in halves), how
+    apart = ((of.factor_below(a), math.exp(_difference(differ, b) / 2)) for a, b in square)
+    return ((factor * half, factor / half) for factor, half in apart), how
 
 
 def _difference(differ: dict[str, float], share: float) -> float:

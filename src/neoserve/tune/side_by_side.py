@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ..predict.gain import Joint
 from ..schema.campaign import Gain
-from ..schema.comparison import ComparedSide, Figure, Terms
+from ..schema.comparison import ComparedSide, Terms
 from ..schema.workload import Slo
 from ..stats.change import Bounded, ratio
 from ..units import significant
@@ -42,7 +42,8 @@ def unlike(side: Terms, asked: Terms) -> str:
 
 def _differences(side: Terms, asked: Terms) -> Iterator[str]:
     if side.model is None or model_key(side.model) != model_key(asked.model or ""):
-        yield f"It is of {side.model or 'an unnamed model'}, the others are of {asked.model}."
+        others = asked.model or "another that is not named"
+        yield f"It is of {side.model or 'an unnamed model'}, the others are of {others}."
     if side.load is None:
         yield f"It does not say at which load it was measured; the others' is {_load(asked)}."
     elif (told := _load(side)) != (wanted := _load(asked)):
