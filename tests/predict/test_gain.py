@@ -6,6 +6,7 @@ import math
 import random
 from collections.abc import Callable
 from functools import cache
+from itertools import pairwise
 
 import pytest
 
@@ -55,7 +56,7 @@ def drawn(one: Rate, other: Rate, differ: dict[str, float] | None) -> tuple[floa
         if differ:
             theirs = mine
             u, size = rng.random(), marks[-1][1]
-            for (p0, x0), (p1, x1) in zip(marks, marks[1:], strict=False):
+            for (p0, x0), (p1, x1) in pairwise(marks):
                 if p0 <= u <= p1:
                     size = x0 + (x1 - x0) * (u - p0) / (p1 - p0)
             half = math.exp(rng.choice((-1, 1)) * size / 2)

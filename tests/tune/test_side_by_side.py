@@ -87,13 +87,14 @@ def test_closed_loads_are_joined_by_the_squares_of_their_distances() -> None:
     b = side("b", Figure(4.0, 3.5, 4.4, 0.9), terms=closed)
     found = gains(a, b, None).of_rate
     assert found.ratio == pytest.approx(2.5)
-    assert found.high == pytest.approx(2.5 * 2.718281828 ** (0.182321557**2 + 0.133531393**2) ** 0.5)
-    assert found.low == pytest.approx(2.5 * 2.718281828 ** -((0.105360516**2 + 0.0953101798**2) ** 0.5))
+    up, down = (0.182321557**2 + 0.133531393**2) ** 0.5, (0.105360516**2 + 0.0953101798**2) ** 0.5
+    assert found.high == pytest.approx(2.5 * 2.718281828**up)
+    assert found.low == pytest.approx(2.5 * 2.718281828**-down)
     assert found.level == pytest.approx(0.1)
 
 
 def test_the_same_evidence_is_no_change() -> None:
-    found = gains(side("a", head="h", usd_per_hour=1.0), side("b", head="h", usd_per_hour=1.0), None)
+    found = gains(*(side(name, head="h", usd_per_hour=1.0) for name in "ab"), None)
     for gain in (found.of_rate, found.per_usd):
         assert (gain.ratio, gain.low, gain.high) == (1.0, 1.0, 1.0)
         assert not gain.is_proven
