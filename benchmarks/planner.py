@@ -1,7 +1,7 @@
 """The planner's speed, as ratios and counts in one run. `make bench`.
 
 cold    `neoserve predict` from the shell over `python -c pass`: medians of alternating runs
-point   one library prediction with nothing remembered
+point   one library prediction of a new deployment, and of one that was asked about before
 plan    10,240 candidates on one core
 peer    AIConfigurator's search for one model on eight H200, and ours: where it is on the PATH
 """
@@ -17,10 +17,12 @@ import sys
 import time
 from pathlib import Path
 
+from msgspec.structs import replace
+
 import neoserve
 from neoserve.catalog.models import find_model
 from neoserve.faces.ask import answer_plan, ask_for, machine_of, scheme_model
-from neoserve.predict.predictor import predict
+from neoserve.predict.predictor import Ask, predict
 from neoserve.schema.ask import PlanAsk, PredictAsk
 from neoserve.schema.engine import Deployment
 from neoserve.schema.workload import Workload
@@ -49,17 +51,25 @@ def cold() -> dict[str, float]:
 
 
 def point() -> dict[str, float]:
-    """One prediction in the library."""
+    """One prediction in the library: of a deployment not seen before, of other loads of one."""
     request = PredictAsk(model="Qwen/Qwen3-32B", on="H100-SXM",
                          workload=Workload(concurrency=64, prompt_tokens=1000))  # fmt: skip
     model, machine = find_model(request.model), machine_of(request.on, request)
     ask = ask_for(model, machine, Deployment(tensor_parallel=2), request)
+    first = [replace(ask, deployment=ask.deployment.replace(max_num_seqs=100 + i))
+             for i in range(200)]  # fmt: skip
+    again = [replace(ask, workload=ask.workload.replace(concurrency=1 + i)) for i in range(200)]
+    predict(again[0])
+    return {"first_s": _median_s(first), "same_deployment_s": _median_s(again)}
+
+
+def _median_s(asks: list[Ask]) -> float:
     times = []
-    for _ in range(200):
+    for ask in asks:
         start = time.perf_counter()
         predict(ask)
         times.append(time.perf_counter() - start)
-    return {"point_s": statistics.median(times)}
+    return statistics.median(times)
 
 
 def plan() -> dict[str, float]:

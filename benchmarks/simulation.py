@@ -2,8 +2,8 @@
 
 many      10,000 requests on one core, a step model of Llama-3.1-8B on one H100
 default   one simulated prediction of the default size, everything included, and one of 100
-loops     the same workload by the simulation, by itself one step at a time (the same data
-          structures, so the ratio is that of the sums alone), by the plain reference of the tests,
+loops     the same workload by the simulation, by its scheduler's rules one step at a time (the same
+          data structures, without sums and loop), by the plain reference of the tests,
           and by Vidur's simulator, where NEOSERVE_VIDUR names a checkout of it (MIT) whose
           requirements are installed: with a step time that costs it nothing. Times of completion
           are compared, too.
@@ -30,7 +30,8 @@ from msgspec.structs import replace
 from neoserve.catalog.models import find_model
 from neoserve.faces.ask import answer_predict, ask_for, machine_of
 from neoserve.faces.simulate import drawer
-from neoserve.predict.predictor import Memo, outcome, share_of
+from neoserve.predict.memo import Memo
+from neoserve.predict.predictor import outcome, share_of
 from neoserve.predict.simulated import Setting, Simulation
 from neoserve.predict.simulation.policy import vllm_v1
 from neoserve.predict.simulation.replica import Replica
@@ -59,6 +60,9 @@ class Line:
 
 class Stepwise(Replica):
     """The same replica, one step at a time."""
+
+    def _run_simply(self) -> None:
+        """Not at all."""
 
     def _decode_steps(self, at_most: int | None) -> None:  # noqa: ARG002
         super()._decode_steps(at_most=1)

@@ -14,6 +14,7 @@ from neoserve.catalog.hardware import find_machine
 from neoserve.catalog.models import find_model
 from neoserve.errors import AskError
 from neoserve.faces.ask import ask_for
+from neoserve.predict.memo import Memo
 from neoserve.predict.predictor import Ask, given_price, predict, with_memory
 from neoserve.schema.ask import PredictAsk
 from neoserve.schema.engine import Deployment
@@ -478,3 +479,23 @@ def test_states_alone_limit_how_many_run() -> None:
     assert answer.starts
     assert answer.kv is not None
     assert answer.kv.max_concurrency == int(states / (64 * 19 * 8192 * 2)) - 1
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.sampled_from(["H100-SXM", "2xL40S", "MI300X"]),
+    st.sampled_from(["vllm", "sglang", "llama.cpp"]),
+    st.integers(1, 2),
+    st.integers(1, 8000),
+    st.integers(1, 500),
+)
+def test_what_is_kept_of_a_deployment_changes_no_answer(
+    on: str, engine: str, tp: int, prompt: int, concurrency: int
+) -> None:
+    """The same ask with a memo of its own, which keeps nothing between predictions."""
+    asked = ask(on, engine=engine, tensor_parallel=tp)
+    load = asked.workload.replace(prompt_tokens=prompt, concurrency=concurrency)
+    found = replace(asked, workload=load)
+    assert predict(found) == predict(found, Memo())
+    less = replace(found, available_kv_bytes=GIB)
+    assert predict(less) == predict(less, Memo())

@@ -37,6 +37,20 @@ def test_equals_the_reference_to_rounding_where_a_step_is_affine(scenario: dict[
     equal_to_reference(LINEAR, scenario, 1e-9)
 
 
+def test_a_cache_that_first_suffices_and_then_runs_full() -> None:
+    """Blocks are counted from some admission on; who decodes then, or has just been admitted,
+    holds what it took before."""
+    requests = Requests([0.0, 0.0, 0.05, 0.1, 0.1, 0.1], [90, 40, 300, 31, 120, 200],
+                        [60, 200, 150, 90, 80, 70], [0] * 6)  # fmt: skip
+    for name in sorted(set(MAKERS) - {"llama.cpp"}):
+        for kv_tokens in (450, 640, 800, 1000):
+            scenario = {"policy": MAKERS[name](256, 8), "requests": requests,
+                        "kv_tokens": kv_tokens, "block_tokens": 16}  # fmt: skip
+            equal_to_reference(LINEAR, scenario, 1e-9)
+            begun = under_way(requests, 3)
+            equal_to_reference(LINEAR, {**scenario, "requests": begun}, 1e-9)
+
+
 @settings(max_examples=60, deadline=None)
 @given(scenarios())
 def test_equals_the_reference_with_a_real_step_model(scenario: dict[str, Any]) -> None:

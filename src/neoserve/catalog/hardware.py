@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Iterable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -67,8 +67,10 @@ def all_instances(extra: Mapping[str, Any] | None = None) -> list[Instance]:
 
 def _instance_entries(extra: Mapping[str, Any] | None) -> list[dict[str, Any]]:
     own = list((extra or {}).get("instances", ()))
+    listed: list[dict[str, Any]] = bundled("instances")["instances"]
+    if not own:
+        return listed
     replaced = {key_of(entry["id"]) for entry in own}
-    listed = bundled("instances")["instances"]
     return own + [e for e in listed if key_of(e["id"]) not in replaced]
 
 
@@ -85,7 +87,7 @@ def find_machine(text: str, extra: Mapping[str, Any] | None = None) -> Machine:
     count, name = counted(text)
     if name.endswith((".yaml", ".yml")):
         return _from_yaml(Path(name), count)
-    found = _machine(name, count, extra)
+    found = _machine(name, count, extra) if extra else _bundled_machine(name, count)
     if found is not None:
         return found
     names = [e["id"] for e in (*_hardware_index().values(), *_instance_index().values())]
@@ -93,6 +95,11 @@ def find_machine(text: str, extra: Mapping[str, Any] | None = None) -> Machine:
     raise CatalogMiss(
         "hardware", name, near, "`neoserve catalog hardware` lists all, a YAML file adds your own"
     )
+
+
+@lru_cache(maxsize=256)
+def _bundled_machine(name: str, count: int | None) -> Machine | None:
+    return _machine(name, count, None)
 
 
 def _machine(name: str, count: int | None, extra: Mapping[str, Any] | None) -> Machine | None:

@@ -38,6 +38,8 @@ class Piece(NamedTuple):
 
     def elapsed_s(self, expected: float) -> float:
         """When that many are expected."""
+        if not self.slope_rps_per_s:
+            return expected / self.rate_rps if expected else 0.0
         square = self.rate_rps**2 + 2 * self.slope_rps_per_s * expected
         return 2 * expected / (self.rate_rps + math.sqrt(max(0.0, square))) if expected else 0.0
 
@@ -182,11 +184,13 @@ def _bursts(workload: Workload) -> Iterator[Piece]:
 def _times_s(pieces: Iterator[Piece], expected: Iterable[float]) -> Iterator[float]:
     """Times at which so many arrivals are expected; ascending."""
     piece, start_s, before = next(pieces), 0.0, 0.0
+    whole = piece.expected(piece.length_s)
     for value in expected:
-        while value - before > piece.expected(piece.length_s):
-            before += piece.expected(piece.length_s)
+        while value - before > whole:
+            before += whole
             start_s += piece.length_s
             piece = next(pieces)
+            whole = piece.expected(piece.length_s)
         yield start_s + piece.elapsed_s(value - before)
 
 

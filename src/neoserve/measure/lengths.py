@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from collections.abc import Iterator, Sequence
@@ -29,6 +30,8 @@ def lengths(workload: Workload, seen: Sequence[Lengths] = ()) -> Iterator[Length
                 f"{name} tokens are {mean_tokens} with coefficient of variation {cv:g}; "
                 "give a mean of at least 1 and a coefficient of 0, for fixed lengths, or above"
             )
+    if all(cv == 0 or mean_tokens == 1 for mean_tokens, cv in (prompt, output)):
+        return itertools.repeat((prompt[0], output[0]))
     return ((lognormal_tokens(rng, *prompt), lognormal_tokens(rng, *output)) for _ in iter(int, 1))
 
 

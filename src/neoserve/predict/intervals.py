@@ -48,9 +48,10 @@ def mode_of(load_mode: str) -> str:
 
 def arch_of(model: ModelSpec) -> str:
     """dense, moe, or hybrid (recurrent layers and no experts), as benchmarks sort models."""
-    if any(layer.ffn.num_experts for layer in model.layers):
+    distinct = {id(layer): layer for layer in model.layers}.values()  # most are one object
+    if any(layer.ffn.num_experts for layer in distinct):
         return "moe"
-    return "hybrid" if any(m.state for layer in model.layers for m in layer.mixers) else "dense"
+    return "hybrid" if any(m.state for layer in distinct for m in layer.mixers) else "dense"
 
 
 def bounds(

@@ -17,7 +17,8 @@ from ..schema.workload import Slo
 from ..units import show_duration, show_usd
 from .choice import sensitivity, ties
 from .cost import fleet_for, fleet_of
-from .predictor import Ask, Memo, outcome, predict, share_of, simulate, simulation_of, usd_per_hour
+from .memo import Memo
+from .predictor import Ask, outcome, predict, share_of, simulate, simulation_of, usd_per_hour
 from .queueing import arrival_variability
 from .serve import max_rate_rps, meets_slo
 

@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -33,6 +33,7 @@ from .checks import refusal_of
 from .cost import COST_DIVISOR, cost_of, fleet_for, hourly_usd, price_basis, volume_rps
 from .intervals import with_intervals
 from .kv import Layout, blocks_per_request, capacity, in_flight_tokens, layout, num_blocks
+from .memo import Memo, Setup, known_of
 from .memory import Footprint, budget, footprint, resolved
 from .pools import (
     LLAMA_CPP_PAD,
@@ -50,9 +51,6 @@ if TYPE_CHECKING:
     from .simulated import Simulation, Told
     from .simulation.requests import Draw
 
-_T = TypeVar("_T")
-
-
 class Ask(Struct, frozen=True):
     """Everything one prediction needs, resolved."""
 
@@ -69,27 +67,6 @@ class Ask(Struct, frozen=True):
     draw: Draw | None = None  # draws the schedule that is simulated; None: the formula's means
     num_requests: int | None = None  # measured ones of a simulation; None: its default
     spread: Spread | None = None  # None: no intervals are given
-
-
-class Memo:
-    """Intermediate results that many candidates of one plan share."""
-
-    def __init__(self, values: dict[Hashable, Any] | None = None) -> None:
-        self._values: dict[Hashable, Any] = dict(values or {})
-
-    def lasting(self) -> dict[Hashable, Any]:
-        """What neither the workload nor the coefficients decide: shapes, footprints, layouts."""
-        return {
-            key: value for key, value in self._values.items()
-            if isinstance(key, tuple) and key[0] in ("shape", "footprint", "layout", "refusal")
-        }  # fmt: skip
-
-    def get(self, key: Hashable, make: Callable[[], _T]) -> _T:
-        """The value under a key, made on first use."""
-        found: _T | None = self._values.get(key)
-        if found is None:
-            found = self._values[key] = make()
-        return found
 
 
 class Fit(Struct, frozen=True):
@@ -120,10 +97,7 @@ class Outcome(NamedTuple):
 
 def outcome(ask: Ask, memo: Memo, explain: bool = True) -> Outcome:
     """Whether it starts and how it serves. Without `explain` a shortage is not put in figures."""
-    hardware = ask.machine.hardware
-    deployment = resolved(ask.deployment, ask.model, hardware, ask.profile)
-    deployment = deployment.replace(num_devices=ask.machine.num_devices, hardware=ask.machine.id,
-                                    replicas=replicas_of(ask))  # fmt: skip
+    deployment = memo.of_deployment("deployment", lambda: _completed(ask))
     refusal = impossible(ask, deployment, memo)
     if refusal:
         return Outcome(deployment, None, None, refusal)
@@ -133,14 +107,23 @@ def outcome(ask: Ask, memo: Memo, explain: bool = True) -> Outcome:
     return Outcome(deployment, fit, _run(ask, deployment, fit.slots, memo), "")
 
 
+def _completed(ask: Ask) -> Deployment:
+    """The deployment with the engine's defaults, on this machine."""
+    filled = resolved(ask.deployment, ask.model, ask.machine.hardware, ask.profile)
+    return filled.replace(
+        num_devices=ask.machine.num_devices, hardware=ask.machine.id, replicas=replicas_of(ask)
+    )
+
+
 def predict(ask: Ask, memo: Memo | None = None) -> Prediction:
     """The full answer. Raises AskError where the question has no answer."""
-    memo = memo or Memo()
+    memo = memo or Memo(of_deployment=known_of(Setup(ask)))
     found = outcome(ask, memo)
     memory = kv = None
     if found.fit is not None:
         memory = min(found.fit.memories, key=lambda m: m.available_kv_bytes)
-        kv = found.fit.pool or _capacity(ask, found.deployment, found.fit, memo)
+        d, fit = found.deployment, found.fit
+        kv = fit.pool or memo.of_deployment("capacity", lambda: _capacity(ask, d, fit, memo))
     if found.run is None:
         return _refused(ask, found, memory, kv)
     assert memory is not None
@@ -183,7 +166,9 @@ def impossible(ask: Ask, deployment: Deployment, memo: Memo) -> str:
         d.kv_cache_dtype, d.block_size, d.disable_hybrid_kv_cache_manager,
         d.num_speculative_tokens, ask.profile.versions,
     )  # fmt: skip
-    return memo.get(key, lambda: refusal_of(model, deployment, ask.profile))
+    return memo.of_deployment(
+        "refusal", lambda: memo.get(key, lambda: refusal_of(model, deployment, ask.profile))
+    )
 
 
 def _has_experts(model: ModelSpec) -> bool:
@@ -198,6 +183,12 @@ def _footprint(ask: Ask, deployment: Deployment, memo: Memo) -> Footprint:
 
 
 def _budgets(ask: Ask, deployment: Deployment, memo: Memo) -> tuple[Memory, ...]:
+    return memo.of_deployment(
+        ("memories", deployment), lambda: _each_budget(ask, deployment, memo)
+    )
+
+
+def _each_budget(ask: Ask, deployment: Deployment, memo: Memo) -> tuple[Memory, ...]:
     need = _footprint(ask, deployment, memo)
     memories = tuple(
         budget(need, deployment, ask.profile, ask.machine.hardware, stage)
@@ -216,7 +207,9 @@ def _fit(ask: Ask, deployment: Deployment, memo: Memo, explain: bool) -> Fit:
     plan = _layout(ask, deployment, memo)
     blocks = num_blocks(plan, _available(memories))
     if not refusal:
-        refusal = _shortage(ask, deployment, plan, blocks, memories, explain)
+        refusal = memo.of_deployment(
+            "shortage", lambda: _shortage(ask, deployment, plan, blocks, memories, explain)
+        )
     return Fit(memories, _kv_slots(ask, deployment, plan, blocks), refusal)
 
 
@@ -264,6 +257,10 @@ def _capacity(ask: Ask, deployment: Deployment, fit: Fit, memo: Memo) -> KvCapac
 
 
 def _layout(ask: Ask, deployment: Deployment, memo: Memo) -> Layout:
+    return memo.of_deployment("layout", lambda: _shared_layout(ask, deployment, memo))
+
+
+def _shared_layout(ask: Ask, deployment: Deployment, memo: Memo) -> Layout:
     """Groups do not depend on weights, batching or available bytes."""
     d = deployment
     key = (
@@ -363,11 +360,11 @@ def _run(ask: Ask, deployment: Deployment, slots: float, memo: Memo) -> Run:
 
 
 def _step(ask: Ask, deployment: Deployment, key: Hashable, memo: Memo) -> StepModel:
-    shape: Shape = memo.get(("shape", id(ask.model)), lambda: shape_of(ask.model))
-    return memo.get(
-        key,
-        lambda: StepModel(ask.model, ask.machine.hardware, deployment, ask.coefficients, shape),
-    )
+    def built() -> StepModel:
+        shape: Shape = memo.get(("shape", id(ask.model)), lambda: shape_of(ask.model))
+        return StepModel(ask.model, ask.machine.hardware, deployment, ask.coefficients, shape)
+
+    return memo.of_deployment("step", lambda: memo.get(key, built))
 
 
 def replicas_of(ask: Ask) -> int:
@@ -465,7 +462,9 @@ def _answer(
         decode_parts=served.decode_parts,
         meets_slo=served.meets_slo,
         assumptions=assumptions(ask, served),
-        advice=advice(ask, found.deployment, memory, kv, memo),
+        advice=memo.of_deployment(
+            "advice", lambda: advice(ask, found.deployment, memory, kv, memo)
+        ),
     )
 
 

@@ -23,6 +23,8 @@ from .shape import ROLES, Shape, shape_of
 
 __all__ = ["Shape", "StepModel", "overlap_s", "shape_of", "touched_experts"]
 
+MOST_KNOWN = 10_000  # numbers of tokens whose part of a step is remembered
+
 
 class Matrix(NamedTuple):
     """Linear layers of one role on one rank."""
@@ -60,9 +62,9 @@ class StepModel:
 
     __slots__ = (
         "_activation_s", "_attentions", "_comm_latency_s", "_comm_token_s", "_data_ranks",
-        "_eager", "_expert_half", "_experts", "_fixed_s", "_half", "_head", "_launch_s",
-        "_matrices", "_pipeline", "_power", "_request_s", "_scan_token_s", "_state_s", "_step_s",
-        "_token_s", "notes",
+        "_eager", "_expert_half", "_experts", "_fixed_s", "_half", "_head", "_known_rows_s",
+        "_launch_s", "_matrices", "_pipeline", "_power", "_request_s", "_scan_token_s", "_state_s",
+        "_step_s", "_token_s", "notes",
     )  # fmt: skip
 
     def __init__(
@@ -113,6 +115,7 @@ class StepModel:
         self._launch_s = shape.num_blocks * c.launch_s
         self._token_s = self._activation_s + self._comm_token_s
         self._step_s, self._request_s = c.step_s, c.request_step_s
+        self._known_rows_s: dict[tuple[float, float], float] = {}
 
     @property
     def bends(self) -> tuple[float, ...]:
@@ -135,20 +138,15 @@ class StepModel:
         `decode_context_tokens`: their mean context.
         """
         # `_terms` summed without building it: a plan asks a million times.
-        decodes = self._stage_decodes(num_decode)
-        power, half, share = self._power, self._half, self._data_ranks
-        all_tokens = prefill_tokens + decodes
-        tokens, prompt, decodes = all_tokens / share, prefill_tokens / share, decodes / share
-        rows = tokens + half
-        device_s = self._comm_latency_s + self._fixed_s + tokens * self._token_s
-        for _, read_s, token_s in self._matrices:
-            device_s += overlap_s(read_s, token_s * rows, power)
-        for num, per_token, read_s, token_s in self._experts:
-            touched = touched_experts(num, per_token, all_tokens)
-            products = all_tokens * per_token + touched * self._expert_half
-            device_s += overlap_s(touched * read_s, products * token_s, power)
-        head_rows = decodes + (1.0 if prompt > 0.0 else 0.0) + half
-        device_s += overlap_s(self._head[1], self._head[2] * head_rows, power)
+        decodes = num_decode if self._pipeline == 1 else self._stage_decodes(num_decode)
+        key = prefill_tokens, decodes
+        device_s = self._known_rows_s.get(key)
+        if device_s is None:
+            device_s = self._rows_s(prefill_tokens, decodes)
+            if len(self._known_rows_s) < MOST_KNOWN:
+                self._known_rows_s[key] = device_s
+        power, share = self._power, self._data_ranks
+        prompt, decodes = prefill_tokens / share, decodes / share
         memory_s, compute_s = self._attention_s(
             prompt, prefill_context_tokens, decodes, decode_context_tokens
         )
@@ -226,6 +224,23 @@ class StepModel:
             terms.append(("states", decodes * self._state_s, prompt * self._scan_token_s))
         terms.append(("activations", tokens * self._activation_s, 0.0))
         return terms
+
+    def _rows_s(self, prefill_tokens: float, decodes: float) -> float:
+        """What the number of tokens decides, whatever they see: all but attention and states. A
+        simulation asks for few numbers again and again."""
+        power, half, share = self._power, self._half, self._data_ranks
+        all_tokens = prefill_tokens + decodes
+        tokens, decodes = all_tokens / share, decodes / share
+        rows = tokens + half
+        device_s = self._comm_latency_s + self._fixed_s + tokens * self._token_s
+        for _, read_s, token_s in self._matrices:
+            device_s += overlap_s(read_s, token_s * rows, power)
+        for num, per_token, read_s, token_s in self._experts:
+            touched = touched_experts(num, per_token, all_tokens)
+            products = all_tokens * per_token + touched * self._expert_half
+            device_s += overlap_s(touched * read_s, products * token_s, power)
+        head_rows = decodes + (1.0 if prefill_tokens > 0.0 else 0.0) + half
+        return device_s + overlap_s(self._head[1], self._head[2] * head_rows, power)
 
     def _attention_s(
         self, prompt: float, prompt_context: float, decodes: float, context: float

@@ -11,8 +11,9 @@ from ..catalog.engines import profile_or_newest
 from ..catalog.models import find_model
 from ..catalog.quantization import weight_scheme
 from ..errors import AskError
+from ..predict.memo import Memo
 from ..predict.pools import GGML_BYTES, llama_cpp_bytes
-from ..predict.predictor import Ask, Memo, Outcome, outcome, predict
+from ..predict.predictor import Ask, Outcome, outcome, predict
 from ..schema.engine import Deployment
 from ..schema.hardware import HardwareSpec, Machine
 from ..schema.model import ModelSpec

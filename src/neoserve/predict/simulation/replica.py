@@ -7,9 +7,9 @@ a full KV cache.
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections.abc import Callable
+from heapq import heappop, heappush
 
 from .policy import Policy
 from .requests import Outcomes, Requests
@@ -21,6 +21,11 @@ Chunk = tuple[int, int, int]  # request, from token, to token
 
 class Replica(State):
     """One run."""
+
+    __slots__ = (
+        "bends", "blocked_by", "decode", "decode_request_s", "kv_full_s", "num_steps", "pass_s",
+        "pipeline", "prompt_s", "slots_full_s", "step_s",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -38,6 +43,7 @@ class Replica(State):
         `decode_time` may be kept between runs of the same step model."""
         super().__init__(policy, requests, kv_tokens, block_tokens, host_s)
         self.step_s, self.bends, self.pipeline = step.step_s, step.bends, pipeline
+        self.pass_s = self._passes_s if policy.micro_tokens else step.step_s
         self.decode = decode_time or DecodeTime(step)
         self.num_steps = 0
         self.prompt_s = self.slots_full_s = self.kv_full_s = self.decode_request_s = 0.0
@@ -46,9 +52,14 @@ class Replica(State):
     def run(self) -> Outcomes:
         """Until all measured requests have ended, or nothing is left to do."""
         coming, waiting = self.coming, self.waiting
+        simple = self.pipeline == 1 and not self.policy.static
         while self.left:
+            if simple and not (self.partial or self.counted):
+                self._run_simply()
+                if not self.left:
+                    break
             while coming and coming[0][0] <= self.now_s:
-                waiting.append(heapq.heappop(coming)[1])
+                waiting.append(heappop(coming)[1])
             if waiting or self.num or self.partial:
                 self._iterate()
             elif coming:
@@ -61,11 +72,80 @@ class Replica(State):
             self.now_s, self.left,
         )  # fmt: skip
 
+    def _run_simply(self) -> None:
+        """What `_iterate` does, in one loop over locals, while all that wait start at once with
+        whole prompts and the cache surely holds them. That is nearly always, and then this is what
+        a simulation costs; nothing is decided here."""
+        coming, waiting, running, ends = self.coming, self.waiting, self.running, self.ends
+        prompts, outputs, tokens, cached = (
+            self.prompt_tokens, self.output_tokens, self.tokens, self.cached_tokens
+        )  # fmt: skip
+        base, since, most, policy = self.base, self.since, self.most, self.policy
+        pass_s, decode, step_tokens = self.pass_s, self.decode, policy.step_tokens
+        now_s, step, num, base_sum = self.now_s, self.step, self.num, self.base_sum
+        first_s, given, surely, slots = self.first_s, self.given, self.surely, policy.slots
+        promised, num_steps, decode_request_s = self.promised, self.num_steps, self.decode_request_s
+        while self.left:
+            while coming and coming[0][0] <= now_s:
+                waiting.append(heappop(coming)[1])
+            if waiting:
+                n = num if policy.mixed else 0
+                new = seen = need = 0
+                for i in waiting:
+                    start, end = cached[i], tokens[i]
+                    new += end - start
+                    seen += (end - start) * (end + start)
+                    need += most[i]
+                at_once = len(running) + len(waiting)
+                if new > step_tokens - n or promised + need > surely or at_once > slots:
+                    break
+                steps, context = 1 if n else 0, base_sum / n + step if n else 0.0
+                seconds = pass_s(new, seen / (2.0 * new), n, context)
+                self.prompt_s += seconds
+                num_steps += 1
+            elif num:
+                n, steps, context = num, ends[0][0] - step, base_sum / num + step
+                if coming and steps > 1:
+                    until_s = coming[0][0] - now_s
+                    steps, seconds = decode.steps_in(n, context, steps, until_s)
+                else:
+                    seconds = decode.run_s(n, context, steps)
+                num_steps += steps
+            elif coming:
+                now_s = coming[0][0]
+                continue
+            else:
+                break
+            now_s += seconds
+            decode_request_s += n * seconds
+            step += steps
+            while waiting:
+                i = waiting.popleft()
+                first_s[i], given[i] = now_s, 1
+                if outputs[i] == 1:
+                    self._done(i, now_s)
+                    continue
+                base[i] = own = prompts[i] + 1 - step
+                since[i], running[i] = step, None
+                heappush(ends, (step + outputs[i] - 1, i))
+                base_sum += own
+                promised += most[i]
+                num += 1
+            while ends and ends[0][0] <= step:
+                i = heappop(ends)[1]
+                del running[i]
+                base_sum -= base[i]
+                promised -= most[i]
+                num -= 1
+                self._done(i, now_s)
+        self.now_s, self.step, self.num, self.base_sum = now_s, step, num, base_sum
+        self.promised, self.num_steps, self.decode_request_s = promised, num_steps, decode_request_s
+
     def _iterate(self) -> None:
         """One step, or a run of steps that are alike."""
         pressed, self.blocked_by = False, ""
         if self.waiting or self.partial:
-            pressed = self.policy.mixed and self._make_room()
+            pressed = self.grows and self.policy.mixed and self._make_room()
             chunks = self._prompts(admit=not pressed)
             if chunks:
                 self._prompt_steps(chunks)
@@ -85,11 +165,7 @@ class Replica(State):
         if not self.filling and self.waiting:
             self.blocked_by = "slots"
         elif admit and self.waiting:
-            # The next block of those that decode comes first.
-            next_blocks = self.blocks.growth(self.step, 1) if self.grows and policy.mixed else 0
-            self.blocks.free -= next_blocks
             self._admit(chunks, budget)
-            self.blocks.free += next_blocks
         return chunks
 
     def _admit(self, chunks: list[Chunk], budget: int) -> None:
@@ -99,13 +175,13 @@ class Replica(State):
                 self.blocked_by = "slots"
                 return
             i = waiting[0]
-            start, end = self.requests.cached_tokens[i], self.tokens[i]
+            start, end = self.cached_tokens[i], self.tokens[i]
             if end - start > budget:
                 if policy.chunked:
                     end = start + budget
                 elif chunks:  # a prompt longer than any step gets one for itself
                     return
-            if not self._admitted(i):
+            if self.bounded and not self._admitted(i):
                 self.blocked_by = "kv"
                 return
             waiting.popleft()
@@ -126,9 +202,6 @@ class Replica(State):
             steps = self._alike(last, start, tokens, n)
             end = start + steps * tokens
         lag_s = self._advance(tokens, seen, n, steps)
-        if n:
-            self._grow(steps)
-        self.num_steps += steps
         self.partial = (last, end) if unfinished else None
         for i, _, _ in chunks:
             if i != last or not unfinished:
@@ -149,11 +222,11 @@ class Replica(State):
         tokens leave the last pipeline stage."""
         context = self.base_sum / n + self.step if n else 0.0
         if steps == 1:
-            last_s = spent_s = self._pass_s(tokens, seen, n, context)
+            last_s = spent_s = self.pass_s(tokens, seen, n, context)
         else:
 
             def whole(i: float) -> float:
-                return self._pass_s(tokens, seen + i * tokens, n, context + i)
+                return self.pass_s(tokens, seen + i * tokens, n, context + i)
 
             last_s, spent_s = whole(steps - 1.0), self._sum(whole, steps)
         lag_s = 0.0
@@ -164,7 +237,7 @@ class Replica(State):
             idle_last_s = self.decode.run_s(n, context + steps - 1, 1) if n else 0.0
             spent_s = idle_s + share * (spent_s - idle_s)
             lag_s = (1.0 - share) * (last_s - idle_last_s)
-        self._pass(spent_s, n)
+        self._pass(spent_s, n, steps)
         self.prompt_s += spent_s
         return lag_s
 
@@ -173,10 +246,10 @@ class Replica(State):
             return math.fsum(whole(float(i)) for i in range(steps))
         return total(whole, 0.0, steps)
 
-    def _pass_s(self, tokens: float, seen: float, n: int, context: float) -> float:
+    def _passes_s(self, tokens: float, seen: float, n: int, context: float) -> float:
         """Seconds of a step, in the passes that it is computed in."""
         micro = self.policy.micro_tokens
-        if not micro or tokens + n <= micro:
+        if tokens + n <= micro:
             return self.step_s(tokens, seen, n, context)
         first = max(micro - n, 0)
         full, rest = divmod(tokens - first, micro)
@@ -185,9 +258,15 @@ class Replica(State):
             seconds += full * self.step_s(micro, seen, 0, 0.0)
         return seconds + (self.step_s(rest, seen, 0, 0.0) if rest else 0.0)
 
-    def _pass(self, seconds: float, n: int) -> None:
+    def _pass(self, seconds: float, n: int, steps: int) -> None:
+        """Steps are done: each of the `n` that decode in them has so many tokens more."""
         self.now_s += seconds
-        self.decode_request_s += n * seconds
+        self.num_steps += steps
+        if n:
+            self.decode_request_s += n * seconds
+            if self.grows:
+                self.blocks.free -= self.blocks.growth(self.step, steps)
+            self.step += steps
         if self.blocked_by == "slots":
             self.slots_full_s += seconds
         elif self.blocked_by:
@@ -201,14 +280,11 @@ class Replica(State):
             # One that is alone goes on whatever the cache holds.
             steps = max(self.blocks.fitting(step, steps), 1)
         context = self.base_sum / n + step
-        coming = self.coming
-        if coming and steps > 1 and self.filling and not self.blocked_by:
-            until_s = coming[0][0] - self.now_s
+        if self.coming and steps > 1 and self.filling and not self.blocked_by:
+            until_s = self.coming[0][0] - self.now_s
             steps, seconds = self.decode.steps_in(n, context, steps, until_s)
         else:
             seconds = self.decode.run_s(n, context, steps)
-        self._grow(steps)
-        self.num_steps += steps
-        self._pass(seconds, n)
+        self._pass(seconds, n, steps)
         if self.ends[0][0] <= self.step:
             self._ended()

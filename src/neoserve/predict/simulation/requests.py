@@ -65,13 +65,15 @@ def requests_of(
 ) -> Requests:
     """The requests of a schedule. `hit_share` of a prompt is one prefix, which all share; what a
     conversation has said before is in the cache, too, with `caching`."""
-    before = _history(drawn)
-    prompts = [own + said for own, said in zip(drawn.prompt_tokens, before, strict=True)]
     share = hit_share if caching else 0.0
-    cached = [
-        min(max(said if caching else 0, int(share * prompt)), prompt - 1)
-        for prompt, said in zip(prompts, before, strict=True)
-    ]
+    prompts, cached = drawn.prompt_tokens, [0] * len(drawn.due_s)
+    if share or drawn.follows:
+        before = _history(drawn)
+        prompts = [own + said for own, said in zip(drawn.prompt_tokens, before, strict=True)]
+        cached = [
+            min(max(said if caching else 0, int(share * prompt)), prompt - 1)
+            for prompt, said in zip(prompts, before, strict=True)
+        ]
     shared = int(share * min(prompts)) if share else 0
     return Requests(
         drawn.due_s, prompts, drawn.output_tokens, cached, concurrency, drawn.follows,

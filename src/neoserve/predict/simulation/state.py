@@ -18,6 +18,14 @@ class State:
     step s is its `base` plus s, and it ends when so many steps are done as `ends` says.
     """
 
+    __slots__ = (
+        "base", "base_sum", "blocks", "bounded", "cached_tokens", "coming", "counted", "end_s",
+        "ends", "filling", "first_s", "given", "grows", "host_s", "lag_s", "left", "most", "now_s",
+        "num", "output_tokens", "partial", "policy", "preemptions", "promised", "prompt_tokens",
+        "requests", "running", "sent_s", "shared", "since", "step", "surely", "then", "tokens",
+        "unsent", "waiting",
+    )  # fmt: skip
+
     def __init__(
         self,
         policy: Policy,
@@ -29,7 +37,14 @@ class State:
         self.policy, self.requests, self.host_s = policy, requests, host_s
         self.blocks = Blocks(kv_tokens, 1 if policy.future else block_tokens)
         self.bounded = self.blocks.total < math.inf
-        self.grows = self.bounded and policy.reserve == "prompt"
+        # Blocks are counted from the first admission on after which they might not suffice for all
+        # answers to their end; until then nothing that the cache decides can happen.
+        self.counted = self.bounded and policy.static
+        self.grows = False  # counted, and taken while decoding
+        self.surely = (1.0 - policy.watermark) * self.blocks.total - 1.0
+        self.promised = 0  # at most that those who run will need, until blocks are counted
+        self.prompt_tokens, self.output_tokens = requests.prompt_tokens, requests.output_tokens
+        self.cached_tokens = requests.cached_tokens
         n = len(requests.prompt_tokens)
         self.sent_s, self.first_s, self.end_s = [math.nan] * n, [math.nan] * n, [math.nan] * n
         self.now_s = 0.0
@@ -43,14 +58,16 @@ class State:
         self.filling = True  # a static batch still takes requests
         self.given = [0] * n  # tokens that it had given when it joined, or was last preempted
         self.tokens = list(requests.prompt_tokens)  # to compute before the next: lost ones, too
-        self.shared = [min(requests.shared_tokens, hit) for hit in requests.cached_tokens]
+        self.shared = [0] * n
+        if requests.shared_tokens:
+            self.shared = [min(requests.shared_tokens, hit) for hit in requests.cached_tokens]
+        self.most = self._most() if self.bounded else [0] * n  # blocks at the end of its answer
         self.base, self.since = [0] * n, [0] * n  # `since`: the decode step with which it joined
         self.lag_s = [0.0] * n  # its tokens leave the last pipeline stage so much later
         self.step = 0  # decode steps done
         self.ends: list[tuple[int, int]] = []
         self.num = 0  # requests that decode; in a static batch also those that have ended
         self.base_sum = 0  # of those
-        self.ahead = 0  # tokens that they have still to give, plus `num` x `step`
         self.preemptions = 0
         self._start()
 
@@ -60,24 +77,28 @@ class State:
             self._resume(i, given)
         roots = [i for i in range(len(r.begun), len(r.due_s)) if not r.follows or r.follows[i] < 0]
         at_once = r.concurrency or len(roots)
-        for i in roots[:at_once]:
-            self._send(i, r.due_s[i])
+        self.coming = [(self._sent(i, r.due_s[i]), i) for i in roots[:at_once]]
+        heapq.heapify(self.coming)
         self.unsent.extend(roots[at_once:])
+        if self.promised > self.surely and not self.counted:
+            self._count()
 
     def _resume(self, i: int, given: int) -> None:
         """A request of `Requests.begun`: it decodes when the run starts."""
         self.tokens[i] += given - 1  # the last token given is not in the cache yet
         self.given[i] = given
-        if self.bounded:
+        if self.counted:
             self.blocks.free -= self.blocks.of(self._reserved(i, given - 1))
+        elif self.bounded:
+            self.promised += self.most[i]
         self.first_s[i] = self.sent_s[i] = 0.0
         self.running[i] = None
         self._join(i, given)
 
-    def _send(self, i: int, time_s: float) -> None:
+    def _sent(self, i: int, time_s: float) -> float:
+        """When the scheduler sees it."""
         self.sent_s[i] = time_s
-        seen_s = time_s + self.host_s[0] + self.host_s[1] * self.requests.prompt_tokens[i]
-        heapq.heappush(self.coming, (seen_s, i))
+        return time_s + self.host_s[0] + self.host_s[1] * self.prompt_tokens[i]
 
     # Cache
 
@@ -85,36 +106,64 @@ class State:
         """Own tokens that admission makes room for, of a request that has given so many."""
         own = self.tokens[i] - self.shared[i]
         if self.policy.reserve == "output":
-            own += self.requests.output_tokens[i] - given - 1
+            own += self.output_tokens[i] - given - 1
         return own
+
+    def _most(self) -> list[int]:
+        r, size = self.requests, self.blocks.size
+        sizes = zip(r.prompt_tokens, r.output_tokens, self.shared, strict=True)
+        return [-(-(prompt + output - shared) // size) for prompt, output, shared in sizes]
+
+    def _count(self) -> None:
+        """The cache may run full from here on: count what everybody holds."""
+        blocks, self.counted = self.blocks, True
+        self.grows = self.policy.reserve == "prompt"
+        decoding = {i for _, i in self.ends}
+        for i in self.running:
+            if i not in decoding:
+                blocks.free -= blocks.of(self._reserved(i, self.given[i]))
+            elif self.grows:
+                own = self.base[i] - self.shared[i]
+                blocks.join(own)
+                blocks.free -= blocks.of(own + self.step - 1)
+            else:
+                blocks.free -= blocks.of(self._reserved(i, self.given[i] - 1))
 
     def _admitted(self, i: int) -> bool:
         """Take the room that admission takes, if it is there. One that runs alone may always go
         on: an engine refuses what never fits before it waits."""
-        if not self.bounded:
-            return True
+        if not self.counted:
+            promised = self.promised + self.most[i]
+            if promised <= self.surely:
+                self.promised = promised
+                return True
+            self._count()
         blocks, policy = self.blocks, self.policy
         need = blocks.of(self._reserved(i, self.given[i]))
         spare = policy.watermark * blocks.total if policy.watermark else 0.0
         if policy.future:
-            coming = self.ahead - self.num * self.step
-            own = self.requests.output_tokens[i] - self.given[i]
+            coming = sum(end for end, _ in self.ends) - self.num * self.step
+            own = self.output_tokens[i] - self.given[i]
             spare += (policy.future * coming + own) / blocks.size
-        if self.running and need + spare > blocks.free:
+        free = blocks.free
+        if self.grows and policy.mixed:  # the next block of those that decode comes first
+            free -= blocks.growth(self.step, 1)
+        if self.running and need + spare > free:
             return False
         blocks.free -= need
         return True
 
-    def _grow(self, steps: int) -> None:
-        """Decode steps are done: everybody that decodes has so many tokens more."""
-        if self.grows:
-            self.blocks.free -= self.blocks.growth(self.step, steps)
-        self.step += steps
+    def _free(self, i: int, given: int) -> None:
+        """A request that takes no more blocks gives back what it has."""
+        if self.counted:
+            self.blocks.free += self.blocks.of(self._reserved(i, given))
+        else:
+            self.promised -= self.most[i]
 
     def _make_room(self) -> bool:
         """Preempt from the end of the running requests until the next decode step fits."""
         blocks = self.blocks
-        if not self.grows or blocks.num <= blocks.free:
+        if blocks.num <= blocks.free:
             return False
         if blocks.growth(self.step, 1) <= blocks.free:
             return False
@@ -128,15 +177,15 @@ class State:
         self.waiting.appendleft(i)
         if self.partial and self.partial[0] == i:
             self.partial = None
-            self.blocks.free += self.blocks.of(self._reserved(i, self.given[i]))
+            self._free(i, self.given[i])
             del self.running[i]
             return
-        end = self.since[i] + self.requests.output_tokens[i] - self.given[i]
+        end = self.since[i] + self.output_tokens[i] - self.given[i]
         self._leave(i)
         self.ends.remove((end, i))
         heapq.heapify(self.ends)
         self.given[i] += self.step - self.since[i]
-        self.tokens[i] = self.requests.prompt_tokens[i] + self.given[i]
+        self.tokens[i] = self.prompt_tokens[i] + self.given[i]
 
     # From the first token to the last
 
@@ -148,23 +197,22 @@ class State:
         if given == 1:
             self.first_s[i] = time_s
         self.given[i] = given
-        if given < self.requests.output_tokens[i]:
+        if given < self.output_tokens[i]:
             self._join(i, given)
             return
         del self.running[i]
         if self.bounded:
-            self.blocks.free += self.blocks.of(self._reserved(i, given - 1))
+            self._free(i, given - 1)
         self._done(i, time_s)
 
     def _join(self, i: int, given: int) -> None:
         """It decodes from the next step on, having given so many tokens."""
-        step, left = self.step, self.requests.output_tokens[i] - given
-        base = self.requests.prompt_tokens[i] + given - step
+        step = self.step
+        base = self.prompt_tokens[i] + given - step
         self.base[i], self.since[i] = base, step
-        heapq.heappush(self.ends, (step + left, i))
+        heapq.heappush(self.ends, (step + self.output_tokens[i] - given, i))
         self.num += 1
         self.base_sum += base
-        self.ahead += left + step
         if self.grows:
             self.blocks.join(base - self.shared[i])
 
@@ -174,11 +222,10 @@ class State:
         del self.running[i]
         self.num -= 1
         self.base_sum -= base
-        self.ahead -= self.requests.output_tokens[i] - self.given[i] + self.since[i]
         if self.grows:
             self.blocks.leave(base - self.shared[i], self.step)
         elif self.bounded:
-            self.blocks.free += self.blocks.of(self._reserved(i, self.given[i] - 1))
+            self._free(i, self.given[i] - 1)
 
     def _ended(self) -> None:
         """What has given its last token leaves."""
@@ -191,7 +238,7 @@ class State:
                 self._leave(i)
             self._done(i, self.now_s + self.lag_s[i])
         if static and not ends:
-            self.num = self.base_sum = self.ahead = 0
+            self.num = self.base_sum = 0
             self.blocks.free, self.filling = self.blocks.total, True
 
     def _done(self, i: int, time_s: float) -> None:
@@ -200,6 +247,9 @@ class State:
         if r.first <= i < (r.last or len(r.due_s)):
             self.left -= 1
         if i in self.then:
-            self._send(self.then[i], time_s + r.think_time_s)
+            i, time_s = self.then[i], time_s + r.think_time_s
         elif self.unsent:
-            self._send(self.unsent.popleft(), time_s)
+            i = self.unsent.popleft()
+        else:
+            return
+        heapq.heappush(self.coming, (self._sent(i, time_s), i))

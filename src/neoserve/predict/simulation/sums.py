@@ -116,6 +116,22 @@ class DecodeTime:
         self, num_decode: int, context: float, most: int, within_s: float
     ) -> tuple[int, float]:
         """(k, seconds of k steps): the fewest steps that last `within_s`, at most `most`."""
+        stretch = bisect_right(self.ends, context)
+        if context + most <= self.ends[stretch]:  # nearly always: one stretch, and affine
+            line = self._lines.get((num_decode, stretch)) or self.line(num_decode, stretch)
+            if line is not None:
+                slope = 0.5 * line[1]
+                at = line[0] + line[1] * context - slope
+                most_s = most * (at + slope * most)
+                if most_s < within_s:
+                    return most, most_s
+                if slope >= 0.0:
+                    # at k + slope k^2 = within_s
+                    root = math.sqrt(at * at + 4.0 * slope * within_s)
+                    k = math.ceil(2.0 * within_s / (at + root))
+                    seconds, fewer_s = k * (at + slope * k), (k - 1) * (at + slope * (k - 1))
+                    if fewer_s < within_s <= seconds and k <= most:
+                        return k, seconds
         done, spent_s = 0, 0.0
         while True:
             stretch = bisect_right(self.ends, context)
@@ -143,10 +159,6 @@ class DecodeTime:
             at, slope = line[0] + line[1] * (context - 0.5), 0.5 * line[1]
             # at k + slope k^2 = within_s
             guess = 2.0 * within_s / (at + math.sqrt(max(at * at + 4.0 * slope * within_s, 0.0)))
-            k = math.ceil(guess)
-            seconds, fewer_s = k * (at + slope * k), (k - 1) * (at + slope * (k - 1))
-            if fewer_s < within_s <= seconds and k <= most:
-                return k, seconds
         while high - low > 1:
             k = min(max(math.ceil(guess), low + 1), high - 1)
             seconds = low_s + self._within_s(num_decode, stretch, context + low, k - low)

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec.structs import replace
 
 from ...catalog.coefficients import corrected, device_class
-from ...predict.predictor import Ask, Memo, outcome
+from ...predict.memo import Memo
+from ...predict.predictor import Ask, outcome
 from ...schema.hardware import HardwareSpec
 from ...schema.profile import (
     Compared,

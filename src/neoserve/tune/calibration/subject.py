@@ -13,7 +13,8 @@ from ...catalog.coefficients import coefficients_for, corrected
 from ...catalog.engines import profile_or_newest
 from ...errors import AskError
 from ...measure.engine.driver import flag_value, has_flag
-from ...predict.predictor import Ask, Memo, Outcome, Run, outcome, share_of, simulation_of
+from ...predict.memo import Memo
+from ...predict.predictor import Ask, Outcome, Run, outcome, share_of, simulation_of
 from ...predict.simulation.requests import Draw
 from ...schema.coefficients import Coefficients
 from ...schema.engine import Deployment, EngineConfig, EngineProfile
