@@ -14,7 +14,8 @@ from typing import NamedTuple
 from ..schema.prediction import Prediction
 from ..schema.spread import Spread
 from .intervals import LEVEL, Bands, arch_of, rate_at, thin_note
-from .predictor import Ask, Memo, outcome
+from .memo import Memo
+from .predictor import Ask, outcome
 
 _NUM_ERRORS = 4001  # equally likely pairs
 _GOLDEN = (math.sqrt(5) - 1) / 2  # its multiples fill the unit square evenly beside equal steps
