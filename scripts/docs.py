@@ -7,6 +7,7 @@ docs/cli.md        every command's --help
 docs/space.md      the knobs of each engine
 docs/calibrating.md  the table of results/calibration
 docs/fleet.md      the example fleet
+docs/graviton.md   the published table beside predictions; docs/graviton.svg, examples/graviton
 --check            exit 1 if a file would change, and say which
 """
 
@@ -22,6 +23,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import graviton
 from space_tables import space_tables
 
 from neoserve.catalog.intervals import resolve_spread, table
@@ -54,7 +56,12 @@ def main() -> int:
         kv, found = kv_documents(folder), answers(read_csv(folder / "latency_rows.csv"))
     speed = report("latency_rows.csv", found)
     left_out = json.loads((ROOT / "docs" / "left_out.json").read_text())
-    whole = {"docs/accuracy.svg": accuracy_svg(found, typical_spread(), PICTURE)}
+    sides = graviton.asked()
+    whole = {
+        "docs/accuracy.svg": accuracy_svg(found, typical_spread(), PICTURE),
+        "docs/graviton.svg": graviton.drawing(sides),
+        **graviton.quantizers(),
+    }
     blocks = {
         "README.md": {"claims": claims(kv, speed, left_out)},
         "docs/accuracy.md": {
@@ -66,6 +73,11 @@ def main() -> int:
         "docs/cli.md": {"help": help_text()},
         "docs/space.md": {"knobs": space_tables()},
         "docs/calibrating.md": {"heldout": calibration_table()},
+        "docs/graviton.md": {
+            "sides": graviton.side_table(sides),
+            "claims": graviton.claim_table(),
+            "campaigns": graviton.cost_table(),
+        },
     }
     # the example tells the age of prices, which changes with the day; another release of the
     # solver may choose another of several mixes at the same cost

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from ..errors import AskError, Error
+from ..errors import AskError
 from ..measure.figures import Observed
 from ..schema.trial import RequestRow
 from ..units import show_duration
+from .plot import save
 
 WIDTH, PANEL, LEFT, RIGHT = 760, 190, 64, 24
 _BINS = 40
@@ -22,10 +23,7 @@ def write(observed: Observed, path: Path) -> None:
     """Write FILE.svg. Raises AskError for another kind of file."""
     if path.suffix.lower() != ".svg":
         raise AskError(f"--plot {path.name}: expected a name that ends in .svg")
-    try:
-        path.write_text(svg(observed), encoding="utf-8")
-    except OSError as error:
-        raise Error(f"{path}: {error.strerror or error}") from None
+    save(path, svg(observed))
 
 
 def svg(observed: Observed) -> str:

@@ -14,6 +14,7 @@ from .. import __version__
 from ..errors import EXIT_MET, EXIT_NOT_MET, AskError, Error
 from .options import (
     BENCH,
+    BESIDE,
     CALIBRATE,
     CATALOG,
     COMPARE,
@@ -132,12 +133,32 @@ def _fleet(args: argparse.Namespace) -> int:
 
 
 def _compare(args: argparse.Namespace) -> int:
+    if args.beside or args.baseline or args.plot:
+        return _compare_sides(args)
     from .compare import compare_hardware, show_comparison
     from .requests import compare_ask
 
     found = compare_hardware(compare_ask(args))
     tell(args, found, show_comparison)
     return EXIT_MET if found.best is not None else EXIT_NOT_MET
+
+
+def _compare_sides(args: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from .beside_tables import show_sides, write
+    from .compare import CompareAsk, compare_sides
+    from .requests import beside_asks
+
+    found = compare_sides(CompareAsk(
+        predictions=beside_asks(args), beside=tuple(args.beside or ()), baseline=args.baseline,
+        catalog=args.catalog, online=not args.offline,
+    ))  # fmt: skip
+    if args.plot:
+        write(found, Path(args.plot))
+        note(f"wrote {args.plot}")
+    tell(args, found, show_sides)
+    return EXIT_MET
 
 
 def _ui(args: argparse.Namespace) -> int:
@@ -351,10 +372,10 @@ COMMANDS: tuple[Command, ...] = (
         "--slo 'ttft:mean<2s; tpot:mean<50ms'",
     ),
     Command(
-        "compare", "one model and load on several machines, each at its best", _compare,
-        (*WORKLOAD, *COMPARE, *ENGINE, *MONEY, CATALOG, OFFLINE, JSON),
-        (("model", {"help": MODEL_HELP}),
-         ("--on", {"required": True, "metavar": "HW,HW", "help": HARDWARE_HELP})),
+        "compare", "one model and load on several machines; beside runs and published figures",
+        _compare, (*BESIDE, *WORKLOAD, *COMPARE, *ENGINE, *MONEY, CATALOG, OFFLINE, JSON),
+        (("model", {"nargs": "?", "default": "", "help": MODEL_HELP}),
+         ("--on", {"default": "", "metavar": "HW,HW", "help": HARDWARE_HELP})),
         "neoserve compare Qwen/Qwen3-8B --on L4,L40S,c8g.16xlarge --rate 4 --isl 1000 --osl 300 "
         "--slo 'ttft:mean<5s; tpot:mean<150ms'",
     ),

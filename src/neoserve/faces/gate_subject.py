@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from ..evidence.verify import trial_of, verify_run
 from ..measure.figures import Observed, recompute, unpack_rows
 from ..measure.schedule import parse
 from ..measure.summary import cost_at, output_rate_interval, steady
+from ..schema.ask import PredictAsk
 from ..schema.capacity import MaxRate
 from ..schema.evidence import LedgerEntry
 from ..schema.gate import Side
@@ -23,8 +25,10 @@ from ..schema.imported import Imported
 from ..schema.prediction import Prediction
 from ..schema.trial import HostPrint, RequestRow, Trial
 from ..stats import mean
+from ..stats.change import Bounded
 from ..tune.gate import Cost, Sample
 from ..units import significant
+from .ask import answer_predict
 
 CONFIGS = (".yaml", ".yml")
 _FAILED_S = 1e300  # stands for a failed request's latency
@@ -49,22 +53,22 @@ def read_subject(text: str, number: int, usd_per_hour: float | None, confidence:
     if path.is_dir():
         return _of_run(text, path, number, usd_per_hour, confidence)
     if path.suffix.lower() in CONFIGS:
-        return _of_prediction(text, read_config(path))
+        return _of_prediction(text, answer_predict(read_config(path)))
     if not path.is_file():
         raise AskError(
             f"{text} is neither a run folder nor a file; give one, a prediction's YAML file, or "
             "the URL of a server"
         )
-    if prediction := _kept_prediction(path):
+    if prediction := kept_prediction(path):
         return _of_prediction(text, prediction)
     return _of_import(text, _picked(read_results(path), number or -1, text), usd_per_hour)
 
 
-def read_config(path: Path) -> Prediction:
-    """The prediction that a YAML file asks for: options of `neoserve predict` by their names."""
+def read_config(path: Path) -> PredictAsk:
+    """What a YAML file asks to predict: options of `neoserve predict` by their names."""
     import yaml
 
-    from .notebook import predict
+    from .notebook import predict_request
 
     try:
         asked = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -79,7 +83,7 @@ def read_config(path: Path) -> Prediction:
             "predict`, such as `isl: 1000`"
         )
     options = {name.replace("-", "_"): _option(value) for name, value in asked.items()}
-    return predict(str(options.pop("model")), str(options.pop("on")), **options)
+    return predict_request(str(options.pop("model")), str(options.pop("on")), **options)
 
 
 def _option(value: Any) -> Any:
@@ -87,7 +91,7 @@ def _option(value: Any) -> Any:
     return str(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
 
 
-def _kept_prediction(path: Path) -> Prediction | None:
+def kept_prediction(path: Path) -> Prediction | None:
     """What `neoserve predict --json` printed."""
     try:
         data = msgspec.json.decode(path.read_bytes())
@@ -213,25 +217,34 @@ def _cost(
     """At the price given, or at the trial's own."""
     last = kept[-1].trial
     price = last.cost.usd_per_hour if usd_per_hour is None and last.cost else usd_per_hour
+    rate = output_rate(kept, confidence)
+    if price is None or rate is None:
+        return None
+
+    def usd(rate: float) -> float | None:
+        found = cost_at(price or 0.0, "", rate, rate) if 0 < rate < math.inf else None
+        return found.usd_per_mtok_output if found else None
+
+    value = usd(rate.value)
+    if value is None:
+        return None
+    limited = " (the server kept up: it could serve more)" if last.load_limited else ""
+    return Cost(value, usd(rate.high), usd(rate.low), f"at this load{limited}")
+
+
+def output_rate(kept: Sequence[Observed], confidence: float) -> Bounded | None:
+    """Output tokens a second of trials that repeat one load; None where one has no steady window.
+    Its bounds are 0 and infinite where they are not known."""
     windows = [steady(observed.rows) for observed in kept]
     rates = [window.output_tokens_per_s for window in windows]
-    if price is None or any(not rate for rate in rates):
+    if any(not rate for rate in rates):
         return None
     spans = [
         span for observed, window in zip(kept, windows, strict=True)
         if (span := output_rate_interval(observed.rows, window, confidence))
     ]  # fmt: skip
-
-    def usd(rate: float) -> float | None:
-        found = cost_at(price or 0.0, "", rate, rate) if rate > 0 else None
-        return found.usd_per_mtok_output if found else None
-
-    value = usd(mean([rate for rate in rates if rate]))
-    if value is None:
-        return None
-    low, high = (usd(mean([span[i] for span in spans])) if spans else None for i in (1, 0))
-    limited = " (the server kept up: it could serve more)" if last.load_limited else ""
-    return Cost(value, low, high, f"at this load{limited}")
+    low, high = (mean([span[i] for span in spans]) for i in (0, 1)) if spans else (0.0, math.inf)
+    return Bounded(mean([rate for rate in rates if rate]), low, high)
 
 
 def _what(trial: Trial, num: int) -> str:

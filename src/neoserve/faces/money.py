@@ -30,7 +30,7 @@ def project_cost(asks: Sequence[PredictAsk], against: float | None = None) -> Co
     if volume is None:
         raise AskError("no volume was given: say --output-tokens-per-month, for example 5e9")
     workload = with_means(first.workload, trace_of(first.workload))
-    asks = [_with_length(ask.replace(workload=workload)) for ask in asks]
+    asks = [with_length(ask.replace(workload=workload)) for ask in asks]
     answers = [answer_predict(ask) for ask in asks]
     choices = tuple(_choice(ask, found, volume, against)
                     for ask, found in zip(asks, answers, strict=True))  # fmt: skip
@@ -48,7 +48,7 @@ def project_cost(asks: Sequence[PredictAsk], against: float | None = None) -> Co
     )  # fmt: skip
 
 
-def _with_length(ask: PredictAsk) -> PredictAsk:
+def with_length(ask: PredictAsk) -> PredictAsk:
     """A fleet has the context that its traffic needs, as a plan's has."""
     length = length_of(ask, find_model(ask.model, ask.online))
     return ask.replace(deployment=ask.deployment.replace(max_model_len=length))

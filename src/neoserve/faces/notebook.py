@@ -29,9 +29,14 @@ from .words import namespace
 
 def predict(model: str, on: str, **options: Any) -> Prediction:
     """Capacity, latency, throughput and cost of one configuration. Raises AskError."""
+    return answer_predict(predict_request(model, on, **options))
+
+
+def predict_request(model: str, on: str, **options: Any) -> PredictAsk:
+    """What `predict` is asked, with every option. Raises AskError."""
     known = (*WORKLOAD, *ONE, *ENGINE, *MONEY, CATALOG, OFFLINE)
     asked = predict_ask(_namespace(model, on, known, options))
-    return answer_predict(PredictAsk.parse(asked.to_data(), "options"))
+    return PredictAsk.parse(asked.to_data(), "options")
 
 
 def plan(model: str, on: str, **options: Any) -> Plan:

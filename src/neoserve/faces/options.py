@@ -264,6 +264,15 @@ FLEET = (
            default=True),
 )  # fmt: skip
 COMPARE = tuple(option for option in MANY if option.name not in ("keep", "plot"))
+BESIDE = (
+    Option(("--beside",), "run folder, another tool's result file, table of published figures "
+           "(TOML, CSV) or a prediction's YAML file, under the same terms (repeatable)",
+           metavar="PATH", again=True),
+    Option(("--baseline",), "name of the side that gains are over (the first)", metavar="SIDE",
+           default=""),
+    Option(("--plot",), "write output tokens a second and a dollar, with intervals, as SVG",
+           metavar="FILE", default=""),
+)  # fmt: skip
 
 _RATES = (
     Option(("--request-rate", "--rate"), "open load: requests per second", real, "RPS",

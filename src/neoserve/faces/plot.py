@@ -36,8 +36,8 @@ def svg(result: Plan) -> str:
     if not data:
         return _frame(result, "", "")
     xs, ys = (
-        _scale([d[0] for d in data], MARGIN, WIDTH - 24),
-        _scale([d[1] for d in data], HEIGHT - MARGIN, 40),
+        Scale.over([d[0] for d in data], MARGIN, WIDTH - 24),
+        Scale.over([d[1] for d in data], HEIGHT - MARGIN, 40),
     )
     dots = "".join(
         f'<circle cx="{xs(x):.1f}" cy="{ys(y):.1f}" r="{5 if front else 3}" '
@@ -61,16 +61,17 @@ def _name(x: float, y: float, label: str) -> str:
     )
 
 
-def _scale(values: Sequence[float], start: float, end: float) -> Scale:
-    return Scale(math.log10(min(values)), math.log10(max(values)), start, end)
-
-
 class Scale:
     """A logarithmic axis; a single value stands in its middle."""
 
     def __init__(self, low: float, high: float, start: float, end: float) -> None:
         pad = 0.06 * (high - low) or 0.5
         self.low, self.high, self.start, self.end = low - pad, high + pad, start, end
+
+    @classmethod
+    def over(cls, values: Sequence[float], start: float, end: float) -> Scale:
+        """From the least to the greatest of positive values."""
+        return cls(math.log10(min(values)), math.log10(max(values)), start, end)
 
     def __call__(self, value: float) -> float:
         """Position in pixels."""
@@ -117,11 +118,19 @@ def write(result: Plan, path: Path) -> None:
     kind = path.suffix.lower()
     if kind not in (".svg", ".png"):
         raise AskError(f"--plot {path.name}: expected a name that ends in .svg or .png")
+    if kind == ".svg":
+        save(path, svg(result))
+        return
     try:
-        if kind == ".svg":
-            path.write_text(svg(result), encoding="utf-8")
-        else:
-            _png(result, path)
+        _png(result, path)
+    except OSError as error:
+        raise Error(f"{path}: {error.strerror or error}") from None
+
+
+def save(path: Path, text: str) -> None:
+    """A drawing as a file. Raises Error."""
+    try:
+        path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise Error(f"{path}: {error.strerror or error}") from None
 

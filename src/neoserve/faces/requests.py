@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 
 from ..errors import AskError
 from ..schema.ask import PlanAsk, PredictAsk
@@ -182,4 +183,51 @@ def cost_asks(args: argparse.Namespace) -> list[PredictAsk]:
 
 def compare_ask(args: argparse.Namespace) -> PlanAsk:
     """`neoserve compare`: a plan that keeps the best of each machine."""
+    if not args.model or not args.on:
+        raise AskError("name a model and, with --on, machines; or what to compare, with --beside")
     return plan_ask(argparse.Namespace(**{**vars(args), "keep": 1}))
+
+
+def beside_asks(args: argparse.Namespace) -> dict[str, PredictAsk]:
+    """`neoserve compare --beside`: a prediction for each machine, weight scheme and size.
+
+    An open Poisson load unless a concurrency is given: its rate says nothing of the highest one.
+    """
+    if bool(args.model) != bool(args.on):
+        raise AskError("a prediction takes both a model and, with --on, machines")
+    if not args.model:
+        return {}
+    if args.concurrency is not None and args.slo:
+        raise AskError("an SLO bounds the rate of an open load; with --max-concurrency, whose "
+                       "output is compared, leave --slo out")  # fmt: skip
+    one = {
+        name: _only(name, values) for name, values in
+        (("pipeline_parallel", args.pipeline_parallel), ("expert_parallel", args.expert_parallel),
+         ("kv_cache_dtype", args.kv_cache_dtype or ("auto",)),
+         ("enforce_eager", args.enforce_eager),
+         ("enable_prefix_caching", args.enable_prefix_caching or (True,)),
+         ("max_num_seqs", args.max_num_seqs or (None,)),
+         ("max_num_batched_tokens", args.max_num_batched_tokens or (None,)))
+    }  # fmt: skip
+    rate = 1.0 if args.rate is None and args.concurrency is None and not args.trace else args.rate
+    machines = [name.strip() for name in args.on.split(",") if name.strip()]
+    found: dict[str, PredictAsk] = {}
+    for on in machines:
+        for scheme in args.weight_quant or ("checkpoint",):
+            for ranks in args.tensor_parallel or (1,):
+                words = {**vars(args), **one, "on": on, "weight_quant": scheme, "rate": rate,
+                         "tensor_parallel": ranks, "decode_context_parallel": 1, "replicas": 1,
+                         "available_kv_bytes": None, "available_kv_gib": None,
+                         "output_tokens_per_month": None}  # fmt: skip
+                parts = (on, scheme if args.weight_quant else "",
+                         f"TP{ranks}" if args.tensor_parallel else "")  # fmt: skip
+                name = " ".join(filter(None, parts))
+                found[name] = predict_ask(argparse.Namespace(**words))
+    return found
+
+
+def _only(name: str, values: Sequence[object]) -> object:
+    if len(values) != 1:
+        raise AskError(f"--{name.replace('_', '-')} has {len(values)} values; beside other figures "
+                       "it takes one")  # fmt: skip
+    return values[0]

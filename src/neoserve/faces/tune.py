@@ -114,6 +114,11 @@ def prepare(ask: TuneAsk, note: Say) -> Prepared:
     note("reading this host (its memory's bandwidth takes a second) ...")
     space, facts = _space(ask, file, checkpoints)
     refuse_secrets(engine_config(space, Candidate({}, "default")))
+    return planned(ask, space, facts)
+
+
+def planned(ask: TuneAsk, space: Space, facts: HostFacts) -> Prepared:
+    """Candidates and plan of a space, on this host or on one that is only described."""
     planner, why_not = _planner(space, facts, ask)
     listed = candidates(
         space, facts, limit=ask.max_candidates, seed=ask.workload.seed, planner=planner

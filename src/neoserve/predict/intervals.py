@@ -102,6 +102,19 @@ def share_below(
     return p_last
 
 
+def factor_below(
+    spread: MetricSpread, arch: str, load_mode: str, in_flight: float, share: float
+) -> float:
+    """The factor on a prediction below which this share of measurements lies, the inverse of
+    `share_below`; tails end where the law does."""
+    scale = scale_of(spread, arch, load_mode, in_flight)
+    share = min(max(share, spread.law[0][0]), spread.law[-1][0])
+    for (p0, x0), (p1, x1) in pairwise(spread.law):
+        if share <= p1:
+            return math.exp(scale * (x0 + (x1 - x0) * (share - p0) / (p1 - p0)))
+    return math.exp(scale * spread.law[-1][1])
+
+
 class Bands:
     """The metrics of one workload: which public figures speak for which of its numbers."""
 
@@ -129,6 +142,11 @@ class Bands:
         """Of measurements, those below `factor` x predicted."""
         spread = self.of(metric)
         return share_below(spread, self.arch, self.mode, self.in_flight, factor) if spread else None
+
+    def factor_below(self, metric: str, share: float) -> float | None:
+        """The factor on what is predicted below which this share of measurements lies."""
+        spread = self.of(metric)
+        return factor_below(spread, self.arch, self.mode, self.in_flight, share) if spread else None
 
     def interval(self, metric: str, value: float | None, level: float = LEVEL) -> Interval | None:
         """Around a finite value."""
@@ -170,20 +188,26 @@ def with_intervals(
 def rate_interval(
     bands: Bands, server: Server, workload: Workload, slo: Slo | None, told_rps: float | None
 ) -> Interval | None:
-    """Of the highest rate within the SLO, if all times are wrong by one factor.
+    """Of the highest rate within the SLO, if all times are wrong by one factor."""
+    factors = bands.factors("rate")
+    at = rate_at(server, workload, slo, told_rps)
+    if factors is None or at is None:
+        return None
+    return Interval(low=at(factors[0]), high=at(factors[1]), level=LEVEL)
+
+
+def rate_at(
+    server: Server, workload: Workload, slo: Slo | None, told_rps: float | None
+) -> Callable[[float], float] | None:
+    """The highest rate within the SLO of a server that is faster by a factor; None without one.
 
     Times that are 1/f as long hold their limits T at f x the rate that holds T x f.
     """
-    factors = bands.factors("rate")
     variability = arrival_variability(workload)
     expected = max_rate_rps(server, slo, variability)
-    if factors is None or not told_rps or expected <= 0.0:
+    if not told_rps or expected <= 0.0:
         return None
-    low, high = (
-        told_rps * f * max_rate_rps(server, _loosened(slo, f), variability) / expected
-        for f in factors
-    )
-    return Interval(low=low, high=high, level=LEVEL)
+    return lambda f: told_rps * f * max_rate_rps(server, _loosened(slo, f), variability) / expected
 
 
 def _loosened(slo: Slo | None, factor: float) -> Slo | None:

@@ -31,7 +31,12 @@ class Scheme(NamedTuple):
 
 def scheme(recommendation: Recommendation) -> Scheme | None:
     """Of the pick's weights, by their name; null where no script is known for it."""
-    word = recommendation.pick.candidate.knobs.get(WEIGHTS, "").lower().replace("_", "-")
+    return scheme_of(recommendation.pick.candidate.knobs.get(WEIGHTS, ""))
+
+
+def scheme_of(name: str) -> Scheme | None:
+    """``w8a8``, ``w4a8-channel``, ``w4a8-g32``; null where no script is known for it."""
+    word = name.lower().replace("_", "-")
     if re.fullmatch(r"w8a8(-int8|-channel(wise)?)?", word):
         return Scheme(8, None)
     if re.fullmatch(r"w4a8-c(hannel(wise)?)?", word):
@@ -70,9 +75,14 @@ def compress_script(recommendation: Recommendation, head: str = "") -> str:
         "It needs no calibration data: weights are rounded as they are. Made anew it is not bit "
         "for bit the checkpoint that was measured: check its quality before it serves.",
     )
-    return top + _SCRIPT.format(
-        model=base,
-        target=target.model.rstrip("/").rpartition("/")[2],
+    return top + script(found, base, target.model.rstrip("/").rpartition("/")[2])
+
+
+def script(found: Scheme, model: str, target: str) -> str:
+    """What makes `target`, a folder, from `model` by llm-compressor; both may be given to it."""
+    return _SCRIPT.format(
+        model=model,
+        target=target,
         bits=found.bits,
         strategy="group" if found.group else "channel",
         group=found.group,

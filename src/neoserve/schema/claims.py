@@ -37,6 +37,8 @@ class ClaimedPoint(Document, frozen=True, kw_only=True):
     tokens: Tokens | None = None  # which tokens the last two divide by; null: the table is silent
     usd_per_month: Printed | None = None
     tokens_per_month: Printed | None = None
+    slo: str = ""  # that it is said to keep: "ttft:p95<3s; tpot:p95<200ms"
+    arrival: str = ""  # by which law: poisson, constant, closed ...
     request_rate_rps: Printed | None = None  # offered
     served_rps: Printed | None = None
     concurrency: Printed | None = None

@@ -107,14 +107,15 @@ def _gain(history: History, pick: int) -> Gain:
     price = history.cost_share(0) / history.cost_share(pick)
     return Gain(
         ratio=best / own,
-        low=_over(mine.certified_rps, base.refuted_rps, price),
-        high=_over(mine.refuted_rps, base.certified_rps, price),
+        low=over(mine.certified_rps, base.refuted_rps, price),
+        high=over(mine.refuted_rps, base.certified_rps, price),
         level=level,
         reason="" if base.refuted_rps else "no rate above the defaults' was disproven",
     )
 
 
-def _over(mine_rps: float | None, base_rps: float | None, price: float) -> float | None:
+def over(mine_rps: float | None, base_rps: float | None, price: float) -> float | None:
+    """A quotient of two bounds, for the same money; None where one of them is not known."""
     return None if mine_rps is None or base_rps is None else price * mine_rps / base_rps
 
 
