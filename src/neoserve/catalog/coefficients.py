@@ -260,7 +260,7 @@ def calibrated(known: Coefficients, profile: DeviceProfile) -> Coefficients:
     elif profile.corrections or profile.decode is not None or profile.prefill is not None:
         raise AskError(
             f"the profile of {profile.host.cpu_model} with {engine} lacks the coefficients that "
-            "its corrections count from, as all of an earlier version; calibrate again"
+            "its corrections count from, as those of earlier versions do; calibrate again"
         )
     changes: dict[str, float] = {}
     if profile.decode is not None:
