@@ -13,7 +13,9 @@ from .paired import Change, paired_bootstrap
 from .series import autocorrelation_time, dependence
 from .student import t_quantile
 
-NEVER = 1e299  # values from here on stand for never
+# Values from here on stand for never. Failed requests are 1e300, so that a quantile that is
+# interpolated between one that was served and one that failed is beyond it, too.
+NEVER = 1e200
 MIN_BLOCKS = 10  # below which the spread between blocks is not known
 _MAX_BLOCKS = 30  # more bring little, and their resamples take longer
 _BLOCK_TIMES = 3.0  # autocorrelation times a block
@@ -130,4 +132,5 @@ def few_blocks_factor(level: float, freedom: int) -> float:
     from statistics import NormalDist  # slow to import
 
     normal = NormalDist().inv_cdf(1 - level)
-    return t_quantile(freedom, 1 - 2 * level) / normal * math.sqrt((freedom + 1) / freedom)
+    student = t_quantile(freedom, 1 - 2 * level)
+    return student / normal * math.sqrt((freedom + 1) / freedom)
