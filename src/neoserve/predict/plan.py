@@ -23,7 +23,7 @@ from .queueing import arrival_variability
 from .serve import max_rate_rps, meets_slo
 
 MAX_SIMULATED = 10  # candidates whose tails are looked at, best ones first
-MORE_MACHINES = 3  # tries, where chance keeps a fleet just short of the SLO
+MORE_MACHINES = 3  # tries, each 5 % more, where chance keeps a fleet just short of the SLO
 _RATES = ("max_rate_rps", "output_tokens_per_s")  # of a fleet: the sum over its machines
 MAX_REJECTED = 200  # reasons kept; a plan of thousands repeats them
 
@@ -224,7 +224,7 @@ def _simulated(candidate: Candidate, rate_rps: float, memo: Memo) -> Candidate:
         capacity_rps = highest * found.deployment.replicas
         machines = fleet_for(rate_rps, capacity_rps, None).replicas
     for more in range(MORE_MACHINES):
-        n = machines + more
+        n = machines + more * max(1, machines // 20)
         if rate_rps:
             ask = replace(ask, workload=ask.workload.replace(rate_rps=rate_rps / n))
         found = outcome(ask, memo)
