@@ -38,9 +38,10 @@ def test_what_the_planner_models_moves_its_answer():
     assert rate(gpus) < rate(gpus, tensor_parallel="2")
 
 
-def test_a_client_on_this_host_needs_a_core():
+def test_a_client_on_this_host_shares_a_core_and_takes_little_of_it():
+    """The demo's host serves 9.5 requests/s on its 2 cores; the half of them would be 4.3."""
     found = planner("llama.cpp", facts(cores=4, memory_gib=64))
-    assert rate(found, threads="4") == rate(found, threads="3")
+    assert rate(found, threads="3") < rate(found, threads="4") < 4 / 3 * rate(found, threads="3")
     assert found.shares_cores(Candidate({}))  # by itself llama.cpp takes all
     assert not found.shares_cores(Candidate({"threads": "3"}))
     arm = planner("vllm", graviton())

@@ -203,12 +203,12 @@ class Planner:
         )
 
     def _threads(self, candidate: Candidate) -> int:
-        """Cores that compute: those that a client on this host needs are taken from them."""
+        """Cores that compute, also where the client shares one: it takes a few percent of it."""
         cores = self.facts.num_cores
         asked = engine_threads(self.space, candidate)
         if asked is None:
             asked = cores - (_number(candidate.knobs, "reserved-cpus") or 1)
-        return max(1, min(asked, cores - 1))
+        return max(1, min(asked, cores))
 
     def _hardware(self, candidate: Candidate) -> HardwareSpec:
         hardware = self.machine.hardware
