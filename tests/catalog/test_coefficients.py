@@ -72,7 +72,7 @@ def test_engine_families(engine: str, version: str, wanted: str) -> None:
      ("vllm", "0.33.0", "vllm-0.17"), ("vllm", "", "vllm-0.17"),
      ("sglang", "0.4.9", "sglang-0.0"), ("tensorrt-llm", "1.2.0rc2", "tensorrt-llm-1.0"),
      ("tensorrt-llm", "", "tensorrt-llm-1.0"), ("llama.cpp", "", "llama.cpp-2025.8"),
-     ("llama.cpp", "b3615", "llama.cpp-0.0"), ("llama.cpp", "b6325", "llama.cpp-2025.8"),
+     ("llama.cpp", "b5912", "llama.cpp-0.0"), ("llama.cpp", "b5913", "llama.cpp-2025.8"),
      ("llama.cpp", "2026.10.11549", "llama.cpp-2025.8"), ("llama.cpp", "2024.1", "llama.cpp-0.0"),
      ("llama.cpp", "ampere", "llama.cpp-ampere"), ("x", "1", "other")],
 )  # fmt: skip

@@ -66,7 +66,7 @@ _ERAS = {
     # Caches split by request, products of weights that are laid out for it (K-quants, too).
     "llama.cpp": ((0, 0), (2025, 8)),
 }
-_SPLIT_BUILD = 5921  # llama.cpp's first of 17 July 2025
+_SPLIT_BUILD = 5913  # after b5912 caches are of one request each (llama.cpp issue 14847)
 
 
 def engine_era(engine: str, version: str = "") -> str:
