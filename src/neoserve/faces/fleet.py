@@ -28,8 +28,6 @@ from .ask import answer_plan, answer_predict, machine_of
 from .fleet_ask import Asked, asked, check_fleet
 
 REPLICAS = 16  # for which a deployment is chosen: whole ones hardly decide, and one more is a help
-# Of what so many carry on average: near it, a percentile is missed by chance.
-_SHARES = (1.0, 0.9, 0.75, 0.5)
 CHECKED_REQUESTS = 1000
 NO_KIND = "no kind can serve it"
 CHECKS = 5  # times that a capacity which fails its check is lowered and the mix solved again
@@ -92,11 +90,9 @@ def _option(ask: FleetAsk, one: Asked, kind: FleetKind) -> FleetOption:
     plan = answer_plan(request)
     if plan.best is not None and plan.best.fleet is not None:
         each = plan.best.fleet.capacity_rps / plan.best.fleet.replicas
-        for share in _SHARES:
-            rate_rps = share * REPLICAS * each
-            plan = answer_plan(request.replace(rate_rps=rate_rps, simulate=True))
-            if plan.best is not None:
-                break
+        # not a whole number of them: at its very limit rounding says whether a replica keeps it
+        rate_rps = (REPLICAS - 0.5) * each
+        plan = answer_plan(request.replace(rate_rps=rate_rps, simulate=True))
     best, base = plan.best, FleetOption(on=kind.on)
     if best is None or best.fleet is None or best.throughput is None:
         return base.replace(reason=_refusal(request, plan))
