@@ -29,6 +29,7 @@ from space_tables import space_tables
 from neoserve.catalog.intervals import resolve_spread, table
 from neoserve.faces import accuracy
 from neoserve.faces.accuracy_plot import accuracy_svg
+from neoserve.faces.beside_tables import svg
 from neoserve.faces.cli import main as main_of_cli
 from neoserve.faces.latency import (
     HEADER,
@@ -59,7 +60,7 @@ def main() -> int:
     sides = graviton.asked()
     whole = {
         "docs/accuracy.svg": accuracy_svg(found, typical_spread(), PICTURE),
-        "docs/graviton.svg": graviton.drawing(sides),
+        "docs/graviton.svg": svg(sides),
         **graviton.quantizers(),
     }
     blocks = {

@@ -11,7 +11,7 @@ from neoserve.catalog.coefficients import coefficients_for
 from neoserve.catalog.hardware import all_instances, find_machine
 from neoserve.catalog.intervals import spread_for
 from neoserve.evidence.claims import read_claims
-from neoserve.faces.beside_tables import HEADER, apart_lines, side_rows, svg
+from neoserve.faces.beside_tables import HEADER, apart_lines, side_rows
 from neoserve.faces.claims import verify_claims
 from neoserve.faces.cli import COMMANDS, parser_of
 from neoserve.faces.compare import CompareAsk, compare_sides
@@ -196,8 +196,3 @@ def quantizers() -> dict[str, str]:
         )
         found[f"examples/graviton/quantize_{name}.py"] = top + script(scheme, MODEL, f"qwen-{name}")
     return found
-
-
-def drawing(found: Comparison) -> str:
-    """docs/graviton.svg."""
-    return svg(found)

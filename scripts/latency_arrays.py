@@ -313,7 +313,7 @@ class Rows:
             rate, ttft_s, *_ = self._closed_point(decodes, running)
             return decodes + rate * ttft_s - running
 
-        decodes = np.where(g["steps"] > 0, _root(excess, running), 0.0)
+        decodes = np.where(g["steps"] > 0, _root(excess, running, running), 0.0)
         rate, ttft_s, tpot_s, decode_s, work_s = self._closed_point(decodes, running)
         batch = self.static(running, np.zeros_like(running))
         wave = running * work_s / np.maximum(g["steps"] * decode_s, 1e-30)
@@ -343,12 +343,8 @@ class Rows:
             rate = decodes / (self.g["steps"] * decode_s + decodes * work_s)
             return rate, decode_s, work_s
 
-        low, high = np.zeros_like(slots), slots.copy()
-        for _ in range(3 * _STEPS):
-            middle = (low + high) / 2
-            below = point(middle)[0] < asked
-            low, high = np.where(below, middle, low), np.where(below, high, middle)
-        rate, decode_s, work_s = point(high)
+        decodes = _root(lambda decodes: point(decodes)[0] - asked, slots, asked)
+        rate, decode_s, work_s = point(decodes)
         return np.asarray(decode_s / np.maximum(1.0 - np.minimum(rate, asked) * work_s, 1e-9))
 
     def _prefill_rate(self) -> Array:
@@ -387,10 +383,10 @@ class Rows:
                          output, self._open_tpot()], 1)  # fmt: skip
 
 
-def _root(excess: Any, high: Array) -> Array:
-    """neoserve.predict.queueing.bracketed_root for all rows at once."""
-    tolerance = 1e-3 * high
-    low, at_low, at_high = np.zeros_like(high), -high, excess(high)
+def _root(excess: Any, high: Array, asked: Array) -> Array:
+    """neoserve.predict.queueing.bracketed_root for all rows at once; at 0 it is -`asked`."""
+    tolerance = 1e-3 * asked
+    low, at_low, at_high = np.zeros_like(high), -asked, excess(high)
     middle, done = high.copy(), at_high <= tolerance
     high = high.copy()
     for _ in range(_STEPS):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from neoserve.faces.latency import answers
 ROWS = Path(__file__).parents[1] / "data" / "latency_cpu_rows.csv"
 
 
+@cache
 def rates() -> dict[str, dict[int, tuple[float, float]]]:
     """Source and flag -> threads -> (observed, predicted) work a second."""
     with ROWS.open(newline="") as file:
@@ -27,12 +29,16 @@ def rates() -> dict[str, dict[int, tuple[float, float]]]:
 
 
 @pytest.mark.parametrize(
-    ("series", "few", "many"),
-    [("llama.cpp PR 27491 prefill_rate", 4, 32), ("llama.cpp PR 27470 prefill_rate", 4, 16),
-     ("llama.cpp PR 12064 single_tpot", 2, 32), ("llama.cpp PR 11917 single_tpot", 2, 32)],
+    ("series", "few", "many", "within"),
+    [("llama.cpp PR 27491 prefill_rate", 4, 32, 0.06),
+     ("llama.cpp PR 27470 prefill_rate", 4, 16, 0.3),
+     ("llama.cpp PR 12064 single_tpot", 2, 32, 0.06),
+     ("llama.cpp PR 11917 single_tpot", 2, 32, 0.37)],
 )  # fmt: skip
-def test_speed_grows_with_threads_as_it_does(series: str, few: int, many: int) -> None:
+def test_speed_grows_with_threads_as_it_does(
+    series: str, few: int, many: int, within: float
+) -> None:
     seen = rates()[series]
     observed, predicted = (seen[many][i] / seen[few][i] for i in (0, 1))
     assert observed < 0.95 * many / few  # each thread adds less than the first
-    assert predicted == pytest.approx(observed, rel=0.4)
+    assert predicted == pytest.approx(observed, rel=within)

@@ -36,9 +36,11 @@ _KV_DTYPES = {"fp8": "fp8", "fp8_": "fp8", "int8": "int8_per_token_head"}
 _UNSTATED_PROMPT_TOKENS, _UNSTATED_OUTPUT_TOKENS = 220, 190  # ShareGPT means
 _BENCH_TOKENS = 128  # llama-bench's own default
 # Its rates over requests are 396 and 445 tokens at every load that it keeps up with: ShareGPT's
-# prompts and answers together (215 and 198 tokens in its documentation), by two tokenizers.
+# prompts and answers together (215 and 198 tokens in its demos/continuous_batching), by two
+# tokenizers.
 _COUNTS_PROMPTS = "OpenVINO Model Server"
 BEFORE_SPLIT = "2024.1"  # of llama.cpp, whose builds have numbers: one cache for all requests
+_NEWER = {"vllm": ("2025-12", "0.11.0"), "llama.cpp": ("2025-08", BEFORE_SPLIT)}  # from, before it
 
 
 class Case(NamedTuple):
@@ -106,14 +108,11 @@ def engine_of(row: Mapping[str, str]) -> tuple[str, str]:
 def _version_of_its_time(engine: str, year: str, notes: str) -> str:
     """Release dates: vLLM 0.12 December 2025; TensorRT-LLM 1.0 and SGLang 0.5 autumn 2025."""
     if year[:4] in ("2023", "2024"):
-        early = {"vllm": "0.5.0", "tensorrt-llm": "0.9.0", "sglang": "0.4.0"}
-        return early.get(engine, BEFORE_SPLIT if engine == "llama.cpp" else "")
+        return {"vllm": "0.5.0", "tensorrt-llm": "0.9.0", "sglang": "0.4.0",
+                "llama.cpp": BEFORE_SPLIT}.get(engine, "")  # fmt: skip
     measured = re.search(r"measured=(\d{4}-\d{2})", notes)
-    if engine == "vllm" and measured and measured.group(1) < "2025-12":
-        return "0.11.0"
-    if engine == "llama.cpp" and measured and measured.group(1) < "2025-08":
-        return BEFORE_SPLIT
-    return ""
+    newer, before = _NEWER.get(engine, ("", ""))
+    return before if measured and measured.group(1) < newer else ""
 
 
 def _shared_cache(row: Mapping[str, str]) -> bool:

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from .simulated import Simulation, Told
     from .simulation.requests import Draw
 
+
 class Ask(Struct, frozen=True):
     """Everything one prediction needs, resolved."""
 
