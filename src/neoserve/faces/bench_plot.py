@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from ..errors import AskError
 from ..measure.figures import Observed
 from ..schema.trial import RequestRow
 from ..units import show_duration
@@ -21,8 +20,6 @@ _INK, _BAR, _DOT, _BAD, _LINE = "#222", "#8bb8e8", "#2b6cb0", "#c53030", "#dd880
 
 def write(observed: Observed, path: Path) -> None:
     """Write FILE.svg. Raises AskError for another kind of file."""
-    if path.suffix.lower() != ".svg":
-        raise AskError(f"--plot {path.name}: expected a name that ends in .svg")
     save(path, svg(observed))
 
 

@@ -51,8 +51,6 @@ _NOT_SHAPE = ("arrival", "rate_rps", "concurrency", "prompt_tokens", "output_tok
 _STATES: dict[str, Standing] = {
     "load-limited": "at least", "saturated": "capacity", "unknown": "unknown",
 }  # fmt: skip
-
-
 _WORDS = {"HOLDS": "hold", "WRONG": "wrong", "UNPROVEN": "unproven"}
 
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from ..errors import AskError
 from ..schema.comparison import ComparedSide, Comparison, Figure
 from ..tune.side_by_side import show_gain
 from ..units import show_usd, significant
@@ -127,8 +126,6 @@ def source_lines(found: Comparison) -> list[str]:
 
 def write(found: Comparison, path: Path) -> None:
     """FILE.svg. Raises AskError for another kind of file."""
-    if path.suffix.lower() != ".svg":
-        raise AskError(f"--plot {path.name}: expected a name that ends in .svg")
     save(path, svg(found))
 
 

@@ -128,7 +128,9 @@ def write(result: Plan, path: Path) -> None:
 
 
 def save(path: Path, text: str) -> None:
-    """A drawing as a file. Raises Error."""
+    """A drawing as FILE.svg. Raises AskError for another kind of file, Error."""
+    if path.suffix.lower() != ".svg":
+        raise AskError(f"--plot {path.name}: expected a name that ends in .svg")
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
